@@ -67,6 +67,7 @@ var layers = []layer{
 	{"telemetry/export", []string{"internal/safefile", "telemetry/hash", "telemetry/jetstream", "telemetry/record"}, "the exporter declares the source that it drains"},
 	{"telemetry/collect", []string{"internal/certs", "internal/printable", "internal/safefile", "telemetry/jetstream", "telemetry/record"}, "the collector declares the sink that it fills"},
 	{"telemetry/collect/embed", []string{"internal/certs", "internal/safefile", "internal/socket", "telemetry/collect", "telemetry/jetstream"}, "the server knows names and subjects, and no record"},
+	{"telemetry/collect/set", []string{"internal/printable", "telemetry/collect", "telemetry/hash", "telemetry/jetstream", "telemetry/query", "telemetry/record", "telemetry/store"}, "collectors ask one another for records, of which the engine makes answers"},
 	{"telemetry/collect/web", []string{"internal/certs", "internal/socket", "telemetry/collect", "telemetry/record"}, "one package decides who may connect"},
 	{"telemetry/store", []string{"internal/printable", "internal/safefile", "telemetry/hash", "telemetry/record", "telemetry/status", "telemetry/sketch/...", "telemetry/pint", "telemetry/pint/...", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"the store merges records and knows neither questions nor transport"},

@@ -11,7 +11,7 @@ import (
 // check reads a message and says what is wrong with it; Applied: nothing, it is to
 // be applied. The kind is that of the record, or of the subject if there is none.
 // body aliases data.
-func check(subject string, data []byte, p *Partitions) (h record.Header, body []byte, kind record.Kind, o Outcome) {
+func check(subject string, data []byte, held Mask) (h record.Header, body []byte, kind record.Kind, o Outcome) {
 	h, body, rest, err := record.Decode(data)
 	if errors.Is(err, record.ErrKey) {
 		return h, nil, kindOf(subject), Unkeyed
@@ -25,7 +25,7 @@ func check(subject string, data []byte, p *Partitions) (h record.Header, body []
 		return h, nil, kindOf(subject), Forged
 	case h.Kind == record.PINT && h.Instance >= record.Partitions:
 		return h, nil, kind, Unreadable
-	case h.Kind == record.PINT && p.Owner(int(h.Instance)) != p.Index:
+	case h.Kind == record.PINT && !held.Has(int(h.Instance)):
 		return h, nil, kind, Foreign
 	}
 	return h, body, kind, Applied
@@ -53,8 +53,8 @@ func known(k record.Kind) record.Kind {
 
 // filters are the subjects that a collector reads: all, or all kinds and its
 // partitions of PINT's.
-func (p *Partitions) filters() []string {
-	if p.Of <= 1 {
+func filters(held Mask) []string {
+	if held == AllPartitions {
 		return []string{jetstream.Subjects}
 	}
 	var list []string
@@ -63,10 +63,13 @@ func (p *Partitions) filters() []string {
 			list = append(list, jetstream.Filter(k, 0))
 		}
 	}
-	for i := range record.Partitions {
-		if p.Owner(i) == p.Index {
-			list = append(list, jetstream.Filter(record.PINT, i))
-		}
+	return append(list, digestFilters(held)...)
+}
+
+// digestFilters are the subjects of partitions of PINT's.
+func digestFilters(held Mask) (list []string) {
+	for _, i := range held.List() {
+		list = append(list, jetstream.Filter(record.PINT, i))
 	}
 	return list
 }

@@ -70,9 +70,11 @@ type Collector struct {
 	created time.Time // of the stream that next is of
 	target  uint64    // last message that was there at the start; reading it makes ready
 	started bool
-	named   map[uint32]bool // switches without a key that the log has
+
+	parts parts
 
 	mu     sync.Mutex
+	named  map[uint32]bool // switches without a key that the log has
 	status Status
 	nc     *nats.Conn // nil: there is no connection
 
@@ -113,7 +115,10 @@ type Status struct {
 
 // New returns a collector that has not begun.
 func New(c Config, a Applier) *Collector {
-	return &Collector{config: c, applier: a, ready: make(chan struct{})}
+	o := &Collector{config: c, applier: a, ready: make(chan struct{})}
+	o.parts.changed = make(chan struct{}, 1)
+	o.parts.reads = c.Partitions.fixed()
+	return o
 }
 
 // Ready is closed once everything is applied that was in the stream when the collector began.
@@ -213,7 +218,11 @@ func (c *Collector) connected(ctx context.Context) error {
 	looking.Go(func() { c.look(ctx, js, stream) })
 	defer looking.Wait()
 	defer cancel()
-	return c.read(ctx, stream)
+	for {
+		if err := c.read(ctx, stream); !errors.Is(err, errPartitions) {
+			return err
+		}
+	}
 }
 
 // stream makes sure that the stream is there, and finds out whether it is the one
@@ -308,9 +317,16 @@ func (c *Collector) look(ctx context.Context, js nats_js.JetStream, stream nats_
 
 // read applies messages in the stream's order until it fails.
 func (c *Collector) read(ctx context.Context, stream nats_js.Stream) error {
-	config := nats_js.OrderedConsumerConfig{
-		FilterSubjects: c.config.Partitions.filters(), MaxResetAttempts: 1, InactiveThreshold: time.Minute,
+	ctx, give := context.WithCancelCause(ctx)
+	defer give(nil)
+	reads, added := c.begin(ctx, give)
+	var filling sync.WaitGroup
+	defer filling.Wait()
+	defer give(nil)
+	if before := c.next; added != 0 && before > 1 {
+		filling.Go(func() { c.fill(ctx, stream, added, before) })
 	}
+	config := nats_js.OrderedConsumerConfig{FilterSubjects: filters(reads), MaxResetAttempts: 1, InactiveThreshold: time.Minute}
 	if c.next > 1 {
 		config.DeliverPolicy, config.OptStartSeq = nats_js.DeliverByStartSequencePolicy, c.next
 	}
@@ -318,12 +334,13 @@ func (c *Collector) read(ctx context.Context, stream nats_js.Stream) error {
 	defer cancel()
 	consumer, err := stream.OrderedConsumer(call, config)
 	if err != nil {
-		return fmt.Errorf("make a consumer: %w", err)
+		return fmt.Errorf("make a consumer: %w", changed(ctx, err))
 	}
 	info := consumer.CachedInfo()
 	c.pending.Store(info.NumPending)
 	if info.NumPending == 0 {
 		c.beReady()
+		c.hold(c.begun())
 	}
 	messages, err := consumer.Messages(nats_js.PullMaxBytes(pullBytes), nats_js.PullHeartbeat(quiet))
 	if err != nil {
@@ -333,16 +350,16 @@ func (c *Collector) read(ctx context.Context, stream nats_js.Stream) error {
 	for {
 		m, err := messages.Next(nats_js.NextContext(ctx))
 		if err != nil {
-			return fmt.Errorf("read the stream: %w", err)
+			return fmt.Errorf("read the stream: %w", changed(ctx, err))
 		}
-		if err := c.take(m); err != nil {
+		if err := c.take(m, reads); err != nil {
 			return err
 		}
 	}
 }
 
 // take applies one message.
-func (c *Collector) take(m nats_js.Msg) error {
+func (c *Collector) take(m nats_js.Msg, reads Mask) error {
 	meta, err := m.Metadata()
 	if err != nil {
 		return fmt.Errorf("read the stream: %w", err)
@@ -351,11 +368,28 @@ func (c *Collector) take(m nats_js.Msg) error {
 	if seq < c.next {
 		return errors.New("read the stream: a message came again")
 	}
-	if c.config.Partitions.Of <= 1 && c.next != 0 {
+	if !c.config.Partitions.Set() && c.next != 0 {
 		c.lost.Add(seq - c.next)
 	}
+	c.apply(m, meta, reads)
+	c.shares.add(seq, m.Subject(), len(m.Data()))
+	c.next = seq + 1
+	c.lastTime.Store(meta.Timestamp.UnixNano())
+	c.lastRead.Store(seq)
+	c.pending.Store(meta.NumPending)
+	if seq >= c.target || meta.NumPending == 0 {
+		c.beReady()
+	}
+	if meta.NumPending == 0 {
+		c.hold(c.begun())
+	}
+	return nil
+}
+
+// apply applies what one message says.
+func (c *Collector) apply(m nats_js.Msg, meta *nats_js.MsgMetadata, reads Mask) {
 	data := m.Data()
-	h, body, kind, o := check(m.Subject(), data, &c.config.Partitions)
+	h, body, kind, o := check(m.Subject(), data, reads)
 	if o == Applied && h.Hash.KeyID() == 0 && !c.config.Keyless[h.Switch] {
 		c.keyless(&h)
 		if c.config.Keyed {
@@ -366,15 +400,6 @@ func (c *Collector) take(m nats_js.Msg) error {
 		o = c.applier.Apply(h, body, meta.Timestamp)
 	}
 	c.counts[kind].count(len(data), o)
-	c.shares.add(seq, m.Subject(), len(data))
-	c.next = seq + 1
-	c.lastTime.Store(meta.Timestamp.UnixNano())
-	c.lastRead.Store(seq)
-	c.pending.Store(meta.NumPending)
-	if seq >= c.target || meta.NumPending == 0 {
-		c.beReady()
-	}
-	return nil
 }
 
 // maxNamed bounds the switches that the log names.
@@ -382,6 +407,8 @@ const maxNamed = 64
 
 // keyless names a switch whose records are not made under a network's key, once.
 func (c *Collector) keyless(h *record.Header) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.named[h.Switch] || len(c.named) >= maxNamed {
 		return
 	}

@@ -104,9 +104,9 @@ type Partitions struct {
 	// Index is this collector's, from 0, Of the number of collectors, up to 16.
 	Index int `toml:"index"`
 	Of    int `toml:"of"`
-	// Peers are the URLs of all Of collectors by their indices, so that a question
-	// about a flow is asked where its digests are; empty: it is refused.
-	Peers []string `toml:"peers"`
+	// Share has the collectors of the stream divide the partitions among them, and again whenever one comes or goes. Index and Of are
+	// then 0 and 1.
+	Share bool `toml:"share"`
 }
 
 // SwitchNames are the names of the switches that are clients, by number.
@@ -370,17 +370,44 @@ func (p *Partitions) Validate() error {
 	} else if p.Index < 0 || p.Index >= p.Of {
 		errs = append(errs, fmt.Errorf("index: %d: choose 0 to %d, one less than of", p.Index, p.Of-1))
 	}
-	if len(p.Peers) != 0 && len(p.Peers) != p.Of {
-		errs = append(errs, fmt.Errorf("peers: names %d collectors, and of is %d: name each by its index, this one too", len(p.Peers), p.Of))
-	}
-	for i, text := range p.Peers {
-		u, err := url.Parse(text)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
-			errs = append(errs, fmt.Errorf("peers[%d]: %q: write http://HOST:PORT, or https:// with [tls]", i, text))
-		}
+	if p.Share && p.Of > 1 {
+		errs = append(errs, fmt.Errorf("share: is true, and of is %d: collectors that share the partitions find out how many they are: remove index and of, or share", p.Of))
 	}
 	return errors.Join(errs...)
 }
 
-// Owner is the index of the collector that has the digests of a partition.
-func (p *Partitions) Owner(partition int) int { return partition % p.Of }
+// Set reports whether other collectors have some of the partitions, or may have.
+func (p *Partitions) Set() bool { return p.Share || p.Of > 1 }
+
+// Owner is the index of the collector that has the digests of a partition for good.
+func (p *Partitions) Owner(partition int) int { return partition % max(p.Of, 1) }
+
+// fixed are the partitions that the collector has for good.
+func (p *Partitions) fixed() (m Mask) {
+	for i := range record.Partitions {
+		if !p.Share && p.Owner(i) == p.Index {
+			m = m.With(i)
+		}
+	}
+	return m
+}
+
+// Mask is a set of partitions.
+type Mask uint16
+
+// AllPartitions is the set of all.
+const AllPartitions = Mask(1<<record.Partitions - 1)
+
+// With is the set with a partition, Has reports whether it is in it.
+func (m Mask) With(partition int) Mask { return m | 1<<partition }
+func (m Mask) Has(partition int) bool  { return m>>partition&1 != 0 }
+
+// List are the partitions, in order.
+func (m Mask) List() (list []int) {
+	for i := range record.Partitions {
+		if m.Has(i) {
+			list = append(list, i)
+		}
+	}
+	return list
+}

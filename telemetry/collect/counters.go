@@ -50,7 +50,7 @@ type Counters struct {
 	By       [outcomes]uint64
 }
 
-// counters are the same while they grow. They have one writer, and by is written
+// counters are the same while they grow. by is written
 // behind received, so that a reader who reads by first never finds too few
 // received.
 type counters struct {
@@ -85,4 +85,17 @@ func KindName(k record.Kind) string {
 		return "other"
 	}
 	return k.String()
+}
+
+// SetCounters count what passes between a collector and those with which it shares PINT's digests.
+type SetCounters struct {
+	// Answered requests of others; Invalid ones are none, Moved ones of partitions that it has not any more. Failed ones could not be
+	// answered, Dropped ones came while too many waited.
+	Answered, Invalid, Moved, Failed, Dropped, SentBytes uint64
+	// Asked is own requests. Refused answers could not be used, Unreached partitions are missing in answers.
+	Asked, Refused, Unreached, ReceivedBytes uint64
+	// Strange messages are not of members.
+	Strange uint64
+	// Held partitions, and Members that share them, where they find one another.
+	Held, Members int
 }

@@ -34,3 +34,14 @@ func Listen(nc *nats.Conn, subject string, most int, f func([]byte)) error {
 	}
 	return nil
 }
+
+const digests = "weir.digests."
+
+// AllDigests are the subjects at which collectors that share PINT's digests ask one another for those of a partition.
+const AllDigests = digests + "*"
+
+// Digests is that subject of a partition.
+func Digests(partition int) string { return digests + strconv.Itoa(partition) }
+
+// Members is the subject at which collectors that share PINT's digests say that they are there.
+const Members = "weir.members"

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"go.uber.org/zap"
@@ -147,19 +148,25 @@ func ownMay() *server.Permissions {
 	return p
 }
 
-// collectorMay is what reading the stream needs. It can neither make nor change it: who updates a stream can have it
+// collectorMay is what reading the stream needs, and asking and answering the collectors that share its digests. It can neither make nor change it: who updates a stream can have it
 // keep one message, or seal it for good. Nobody deletes: an
 // operator who wants that stops the collector and removes its folder.
 func collectorMay(name string) *server.Permissions {
 	const stream = jetstream.Stream
-	return may([]string{
+	p := may([]string{
 		"$JS.API.INFO",
 		"$JS.API.STREAM.INFO." + stream,
 		"$JS.API.CONSUMER.CREATE." + stream + ".>", "$JS.API.CONSUMER.INFO." + stream + ".>",
 		"$JS.API.CONSUMER.DELETE." + stream + ".>", "$JS.API.CONSUMER.MSG.NEXT." + stream + ".>",
-		"$JS.FC.>", jetstream.AllAssignments,
-	}, []string{jetstream.Inbox(name) + ".>"})
+		"$JS.FC.>", jetstream.AllAssignments, jetstream.AllDigests, jetstream.Members,
+	}, []string{jetstream.Inbox(name) + ".>", jetstream.AllDigests, jetstream.Members})
+	// It answers those who ask it for digests, once each.
+	p.Response = &server.ResponsePermission{MaxMsgs: 1, Expires: answerWait}
+	return p
 }
+
+// answerWait is how long a collector may take to answer another one.
+const answerWait = 30 * time.Second
 
 // routeAuth decides who is another server of the cluster, which sees and may do everything.
 type routeAuth struct {

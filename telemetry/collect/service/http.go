@@ -27,7 +27,7 @@ func (s *Collector) handler() http.Handler {
 		Client: func(r *http.Request) string { return web.IdentityOf(r).String() },
 		Limits: api.Limits{Body: int(limits.RequestBytes), Questions: limits.Queries, Time: limits.QueryTime},
 	})
-	mux.Handle(path, forwarded(calls))
+	mux.Handle(path, calls)
 	mux.Handle(api.SchemaPath, api.Schema())
 	mux.Handle("GET "+api.RecordsPath+"{kind}", s.records())
 	mux.Handle("GET /metrics", s.metrics.Handler(s.log))

@@ -14,6 +14,7 @@ import (
 	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/collect"
 	"github.com/weirswitch/weir/telemetry/collect/embed"
+	"github.com/weirswitch/weir/telemetry/collect/set"
 	"github.com/weirswitch/weir/telemetry/collect/web"
 	"github.com/weirswitch/weir/telemetry/jetstream"
 	"github.com/weirswitch/weir/telemetry/query"
@@ -46,6 +47,7 @@ type Collector struct {
 	switches collect.Switches
 	reader   *collect.Collector
 	asker    *asker
+	set      *set.Member // nil: no other collector has digests
 	web      *web.Server
 	metrics  *web.Metrics
 	ipfix    *ipfix.Exporter // nil: none
@@ -103,6 +105,13 @@ func New(c *config.Collect, o Options) (_ *Collector, err error) {
 		Keyed: len(c.Collect.Keys) != 0, Keyless: keyless,
 		Stream: jetstream.StreamConfig{Age: c.Retention.Age, Bytes: c.Retention.Bytes, Replicas: c.NATS.Replicas},
 	}, (*applier)(s))
+	if c.Partitions.Set() {
+		s.set = set.New(set.Config{
+			Name: c.Collect.Name, Connect: connect, Reader: s.reader, Share: c.Partitions.Share, View: s.asker.view, Renew: s.asker.renew,
+			Workers: c.Limits.Queries, Log: s.log,
+		})
+		s.asker.set = s.set
+	}
 	if c.IPFIX.Target != "" {
 		s.ipfix, err = ipfix.New(c.IPFIX, ipfix.Options{
 			Ask: func(ctx context.Context, q *query.Question) (any, error) {
@@ -171,7 +180,10 @@ func (s *Collector) Run(ctx context.Context) error {
 	var works sync.WaitGroup
 	works.Go(func() { s.reader.Run(work) })
 	works.Go(func() { s.awaitReady(work) })
-	if s.config.Collect.Coordinate && s.config.Partitions.Of <= 1 {
+	if s.set != nil {
+		works.Go(func() { s.set.Run(work) })
+	}
+	if s.config.Collect.Coordinate && !s.config.Partitions.Set() {
 		works.Go(func() { s.coordinate(work) })
 	}
 	if s.ipfix != nil {
@@ -184,6 +196,9 @@ func (s *Collector) Run(ctx context.Context) error {
 		err = s.options.Stopping()
 	}
 	close(s.closing)
+	if s.set != nil {
+		s.set.Leave()
+	}
 	err = errors.Join(err, s.web.Close())
 	s.web = nil
 	end()
@@ -226,8 +241,7 @@ func (s *Collector) awaitReady(ctx context.Context) {
 // URL is the address of the page and the API.
 func (s *Collector) URL() string { return s.url }
 
-// Ask answers a question as query.Engine.Ask does: from the records in memory, or through the collector that has the
-// digests of the question's flow. It is safe for concurrent use, and gives up when ctx ends.
+// Ask answers a question as query.Engine.Ask does: from the records in memory, and those that other collectors of a set have. It is safe for concurrent use, and gives up when ctx ends.
 func (s *Collector) Ask(ctx context.Context, q *query.Question) (any, error) {
 	began := time.Now()
 	answer, err := s.asker.ask(ctx, q)

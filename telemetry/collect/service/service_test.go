@@ -32,7 +32,6 @@ import (
 	"github.com/weirswitch/weir/telemetry/jetstream"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/plan"
-	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/view/api"
 )
@@ -394,84 +393,6 @@ func TestCollectSecure(t *testing.T) {
 	}
 }
 
-// TestCollectPeers: of two collectors that share the digests, the one that has a flow's
-// answers questions about it, whichever is asked; without peers the answer says whom to ask.
-func TestCollectPeers(t *testing.T) {
-	password := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(password, []byte("open\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	first := newCollectBed(t, "", fmt.Sprintf("[[nats.client]]\nname = \"second\"\nrole = \"collector\"\npassword_file = %[1]q\n[[nats.client]]\nname = \"s1\"\nswitch = 1\npassword_file = %[1]q\n", password))
-	second := newCollectBed(t, fmt.Sprintf("servers = [\"nats://%s\"]\nuser = \"second\"\npassword_file = %q\n", first.nats, password), "")
-	share := func(b *collectBed, index int, peers bool) {
-		text, err := os.ReadFile(b.file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		more := fmt.Sprintf("[partitions]\nindex = %d\nof = 2\n", index)
-		if peers {
-			more += fmt.Sprintf("peers = [\"http://%s\", \"http://%s\"]\n", first.web, second.web)
-		}
-		if err := os.WriteFile(b.file, append(text, more...), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		b.start(t)
-	}
-	share(first, 0, true)
-	share(second, 1, false)
-	spool, _ := sender(t, jetstream.Options{Servers: []string{"nats://" + first.nats}, User: "s1", PasswordFile: password, Inbox: jetstream.Acks(1)})
-	d := &digests{sw: 1, base: clock.Kernel.TAI() - int64(time.Minute)}
-	const n = 256
-	for range n {
-		h, encoded := d.batch(t)
-		if err := spool.Write(h, encoded); err != nil {
-			t.Fatal(err)
-		}
-	}
-	awaitState(t, "all digests", func() (string, bool) {
-		a, b := collectedKind(first.status(t), record.PINT), collectedKind(second.status(t), record.PINT)
-		return fmt.Sprint(a, b), a.Records+b.Records == n && a.Records > 0 && b.Records > 0
-	})
-	question := func(flow pint.FlowKey) *query.Question {
-		return &query.Question{Kind: query.KindLatency, Flow: query.FormatKey(query.Key(flow))}
-	}
-	for index, b := range []*collectBed{first, second} { // answers may be from a view of up to viewAge before
-		flow := digestFlow(0)
-		for i := uint64(1); flow.Partition(record.Partitions)%2 != index; i++ {
-			flow = digestFlow(i)
-		}
-		awaitState(t, "answers from all digests", func() (string, bool) {
-			a, err := b.client.Ask(t.Context(), question(flow))
-			l, ok := a.(*query.LatencyAnswer)
-			return fmt.Sprint(a, err), ok && uint64(l.Records) == collectedKind(b.status(t), record.PINT).Records
-		})
-	}
-	var asked [2]int
-	for i := range uint64(64) {
-		flow := digestFlow(i)
-		q := question(flow)
-		owner := flow.Partition(record.Partitions) % 2
-		asked[owner]++
-		_, err := first.client.Ask(t.Context(), q)
-		_, ownErr := []*collectBed{first, second}[owner].client.Ask(t.Context(), q)
-		if fmt.Sprint(err) != strings.TrimPrefix(fmt.Sprint(ownErr), "collector 1, which has the flow's digests: ") && !strings.HasSuffix(fmt.Sprint(err), fmt.Sprint(ownErr)) {
-			t.Errorf("flow %d: %v, its owner says %v", i, err, ownErr)
-		}
-		if ownErr != nil && strings.Contains(ownErr.Error(), "not known") {
-			t.Errorf("flow %d: the owner does not know it: %v", i, ownErr)
-		}
-		_, err = second.client.Ask(t.Context(), q)
-		if asksOther := err != nil && strings.Contains(err.Error(), "ask collector 0 of 2"); asksOther != (owner == 0) {
-			t.Errorf("flow %d of collector %d: %v", i, owner, err)
-		}
-	}
-	if asked[0] == 0 || asked[1] == 0 {
-		t.Errorf("the flows are of one collector: %v", asked)
-	}
-	second.stop(t)
-	first.stop(t)
-}
-
 // TestCollectAsked: questions that are too large, of no flow known, or no question, have clear
 // answers over HTTP.
 func TestCollectAsked(t *testing.T) {
@@ -512,4 +433,19 @@ func TestCollectAsked(t *testing.T) {
 		}
 	}
 	b.stop(t)
+}
+
+// metrics are those of a collector, as Prometheus gets them.
+func (b *collectBed) metrics(t *testing.T) string {
+	t.Helper()
+	answer, err := http.Get("http://" + b.web + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

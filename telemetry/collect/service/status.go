@@ -43,6 +43,14 @@ func (s *source) Store() web.StoreStatus {
 	return st
 }
 
+// Set implements web.Source.
+func (s *source) Set() (c collect.SetCounters, some bool) {
+	if s.set == nil {
+		return c, false
+	}
+	return s.set.Counters(), true
+}
+
 // Exported implements web.Source.
 func (s *source) Exported() (sent, lost, skipped, missed uint64) {
 	if s.ipfix == nil {

@@ -19,6 +19,8 @@ type Source interface {
 	Status() collect.Status
 	Counters(record.Kind) collect.Counters
 	Store() StoreStatus
+	// Set is what passes between the collectors that share the digests; false: there are none.
+	Set() (collect.SetCounters, bool)
 	// Exported counts the heavy flows that went to an IPFIX collector, could not be sent, or
 	// have no form there, and the windows that were left out.
 	Exported() (sent, lost, skipped, missedWindows uint64)
@@ -96,6 +98,9 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		e.kind(collect.KindName(k), m.source.Counters(k))
 	}
 	e.store(m.source.Store())
+	if c, some := m.source.Set(); some {
+		e.set(&c)
+	}
 	sent, lost, skipped, missed := m.source.Exported()
 	for _, f := range []struct {
 		outcome string
@@ -144,6 +149,23 @@ func (e emitter) kind(name string, c collect.Counters) {
 	for _, o := range collect.Outcomes() {
 		e.counter("records_total", "messages read from the stream, by what became of them", c.By[o], "kind", name, "outcome", o.String())
 	}
+}
+
+func (e emitter) set(c *collect.SetCounters) {
+	for _, x := range []struct {
+		outcome string
+		n       uint64
+	}{{"answered", c.Answered}, {"invalid", c.Invalid}, {"moved", c.Moved}, {"failed", c.Failed}, {"dropped", c.Dropped}} {
+		e.counter("set_requests_total", "requests of other collectors for digests, by what became of them", x.n, "outcome", x.outcome)
+	}
+	e.counter("set_sent_bytes_total", "bytes of the answers to these", c.SentBytes)
+	e.counter("set_asked_total", "requests to other collectors for digests", c.Asked)
+	e.counter("set_received_bytes_total", "bytes of the answers to these", c.ReceivedBytes)
+	e.counter("set_refused_total", "of these answers, those that could not be used", c.Refused)
+	e.counter("set_unreached_total", "partitions that were missing in an answer to a question", c.Unreached)
+	e.counter("set_strange_total", "messages under the subject of members that are none, or of one with the own name", c.Strange)
+	e.gauge("set_partitions", "partitions for which this collector answers", float64(c.Held))
+	e.gauge("set_members", "collectors that share the partitions, as far as this one hears them", float64(c.Members))
 }
 
 func (e emitter) store(s StoreStatus) {

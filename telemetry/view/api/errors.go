@@ -24,15 +24,14 @@ func (s *service) refusal(err error) error {
 		return invalid(err)
 	case errors.Is(err, query.ErrNoRecords), errors.Is(err, query.ErrUnknownFlow):
 		return connect.NewError(connect.CodeNotFound, err)
+	case errors.Is(err, query.ErrUnreached):
+		return connect.NewError(connect.CodeUnavailable, err)
 	case errors.Is(err, query.ErrTooCostly):
 		return connect.NewError(connect.CodeResourceExhausted, err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return connect.NewError(connect.CodeDeadlineExceeded, fmt.Errorf("no answer within the time, at most %v: ask about less, or again later", s.Limits.Time))
 	case errors.Is(err, context.Canceled):
 		return connect.NewError(connect.CodeCanceled, err)
-	}
-	if known := (*connect.Error)(nil); errors.As(err, &known) {
-		return known // of another collector, which was asked
 	}
 	return connect.NewError(connect.CodeFailedPrecondition, err)
 }
@@ -48,7 +47,7 @@ func message(err error) error {
 // passing is an answer in the place of an error that may be gone at the next try, else nil.
 func passing(err error) *Answer {
 	switch code := connect.CodeOf(err); code {
-	case connect.CodeNotFound, connect.CodeResourceExhausted, connect.CodeDeadlineExceeded:
+	case connect.CodeNotFound, connect.CodeResourceExhausted, connect.CodeDeadlineExceeded, connect.CodeUnavailable:
 		return &Answer{Answer: &Answer_None{&None{Code: code.String(), Message: message(err).Error()}}}
 	}
 	return nil

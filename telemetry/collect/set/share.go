@@ -1,0 +1,200 @@
+package set
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+
+	"github.com/weirswitch/weir/internal/printable"
+	"github.com/weirswitch/weir/telemetry/collect"
+	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/jetstream"
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// hello is what a member says once a second.
+type hello struct {
+	Version int          `json:"v"`
+	Name    string       `json:"name"`
+	Boot    uint64       `json:"boot"`
+	Holds   collect.Mask `json:"holds"`   // it answers for them
+	Leaving bool         `json:"leaving"` // others are to take them
+}
+
+// The pace at which members find each other.
+const (
+	helloInterval = time.Second
+	// gone is how long nothing is heard of a member that went without a word.
+	gone = 5 * time.Second
+	// settle is how long a member listens before it takes partitions that nobody has.
+	settle     = 2 * time.Second
+	maxHello   = 1 << 10
+	maxMembers = 4 * record.Partitions
+	// handover is how long a member that leaves waits for others to take what it has: less than an operator waits for its end.
+	handover = 3 * time.Second
+)
+
+// plan is who is to have which partition, as a member sees it.
+type plan struct {
+	m         *Member
+	nc        *nats.Conn
+	began     time.Time
+	said      time.Time
+	saidHolds collect.Mask
+
+	mu    sync.Mutex
+	heard map[string]*member // by name
+}
+
+// member is what was heard of another one.
+type member struct {
+	hello
+	at time.Time
+}
+
+// share begins to listen to the other members.
+func (m *Member) share(nc *nats.Conn) *plan {
+	p := &plan{m: m, nc: nc, began: time.Now(), heard: map[string]*member{}}
+	if err := jetstream.Listen(nc, jetstream.Members, maxHello, p.hear); err != nil {
+		m.config.Log.Error("the other collectors of the set are not heard", zap.Error(err))
+	}
+	return p
+}
+
+// hear takes what a member says.
+func (p *plan) hear(data []byte) {
+	var h hello
+	if err := strict(data, &h); err != nil || h.Version != version || !printable.IsName(h.Name) {
+		p.m.counters.strange.Add(1)
+		return
+	}
+	if h.Name == p.m.config.Name {
+		if h.Boot != p.m.boot {
+			p.m.counters.strange.Add(1)
+		}
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.heard[h.Name] == nil && len(p.heard) >= maxMembers {
+		p.m.counters.strange.Add(1)
+		return
+	}
+	p.heard[h.Name] = &member{h, time.Now()}
+}
+
+// step says hello, and has the reader read what the plan gives to the member.
+func (p *plan) step(now time.Time) {
+	leaving := false
+	select {
+	case <-p.m.leave:
+		leaving = true
+	default:
+	}
+	others := p.others(now)
+	holds := p.m.Holds()
+	if now.Sub(p.said) >= helloInterval || holds != p.saidHolds || leaving {
+		text, err := json.Marshal(hello{version, p.m.config.Name, p.m.boot, holds, leaving})
+		if err == nil && p.nc.Publish(jetstream.Members, text) == nil {
+			p.said, p.saidHolds = now, holds
+		}
+	}
+	names := []string{}
+	if !leaving {
+		names = append(names, p.m.config.Name)
+	}
+	elsewhere := collect.Mask(0) // others answer for them
+	for _, o := range others {
+		if !o.Leaving {
+			names = append(names, o.Name)
+			elsewhere |= o.Holds
+		}
+	}
+	p.m.mu.Lock()
+	p.m.members = names
+	p.m.mu.Unlock()
+	if now.Sub(p.began) < settle && !leaving {
+		return
+	}
+	reads := collect.Mask(0)
+	owners := assign(names)
+	for partition, owner := range owners {
+		mine := owner == p.m.config.Name
+		// What another one is to have stays here until that one answers for it.
+		if mine || holds.Has(partition) && !elsewhere.Has(partition) {
+			reads = reads.With(partition)
+		}
+	}
+	p.m.config.Reader.Read(reads)
+}
+
+// others are the members that are there, by name.
+func (p *plan) others(now time.Time) (list []*member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, o := range p.heard {
+		if now.Sub(o.at) > gone {
+			delete(p.heard, name)
+			continue
+		}
+		list = append(list, o)
+	}
+	slices.SortFunc(list, func(a, b *member) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+// assign says who is to have each partition: of members, as few move as can be when one comes or goes, and none has more than
+// its share, rounded up. All who know the same names find the same.
+func assign(names []string) (owners [record.Partitions]string) {
+	names = slices.Clone(names)
+	slices.Sort(names)
+	if len(names) == 0 {
+		return owners
+	}
+	share := (record.Partitions + len(names) - 1) / len(names)
+	load := map[string]int{}
+	for partition := range owners {
+		best, rank := "", uint64(0)
+		for _, name := range names {
+			if load[name] >= share {
+				continue
+			}
+			if r := hash.Bytes(assignSeed, fmt.Appendf(nil, "%d %s", partition, name)); best == "" || r > rank {
+				best, rank = name, r
+			}
+		}
+		owners[partition] = best
+		load[best]++
+	}
+	return owners
+}
+
+// assignSeed is a part of the members' protocol.
+const assignSeed = 's'
+
+// Leave has others take the partitions of a member that is about to end, and waits for them for some seconds: Run must still run.
+func (m *Member) Leave() {
+	if !m.config.Share {
+		return
+	}
+	m.mu.Lock()
+	alone := len(m.members) < 2
+	m.mu.Unlock()
+	if alone {
+		return
+	}
+	close(m.leave)
+	for end := time.Now().Add(handover); time.Now().Before(end) && m.Holds() != 0; time.Sleep(lookInterval / 4) {
+		select {
+		case <-m.left:
+			return
+		default:
+		}
+	}
+}
