@@ -187,6 +187,48 @@ func TestMACFlood(t *testing.T) {
 	}
 }
 
+// TestStolenStation: a packet from the address of another station takes that station's packets, as on any bridge that learns, until it sends
+// again; not those of a station that the configuration names.
+func TestStolenStation(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		c := DefaultConfig()
+		if named {
+			c.Static = []Static{{MAC: stationMAC(1).String(), Port: "p0"}}
+		}
+		m := newModule(t, c, "p0", "p1", "p2")
+		m.Inline()
+		s := m.Stage(0).(*stage)
+		b := newBatch(t, packet.BatchSize)
+		b.Now = clockTAI()
+		send := func(in uint16, to, from MAC) uint16 {
+			t.Helper()
+			addPacket(t, b, in, ether(to, from, 0x0800, 60))
+			s.Process(b)
+			out := b.Pkts[len(b.Pkts)-1].OutPort
+			release(b)
+			return out
+		}
+		victim, other, thief := stationMAC(1), stationMAC(2), uint16(2)
+		send(0, other, victim)
+		send(1, victim, other)
+		if to := send(1, victim, other); to != 0 {
+			t.Fatalf("named %t: before the theft its packets go to port %d", named, to)
+		}
+		send(thief, other, victim)
+		want := thief
+		if named {
+			want = 0
+		}
+		if to := send(1, victim, other); to != want {
+			t.Errorf("named %t: its packets go to port %d, not %d", named, to, want)
+		}
+		send(0, other, victim)
+		if to := send(1, victim, other); to != 0 {
+			t.Errorf("named %t: once it has sent again its packets go to port %d", named, to)
+		}
+	}
+}
+
 // TestManyWorkers lets four workers hear stations that move among the ports
 // while Run learns and control reads and flushes. The race detector watches.
 func TestManyWorkers(t *testing.T) {
