@@ -119,7 +119,12 @@ test-all: here ## all tests but vm-some, in full size: figures, faults, labs and
 
 .PHONY: test-duckdb
 test-duckdb: ## DuckDB reads the Parquet files back (a C++ linker)
-	CGO_ENABLED=1 $(GO) test -count=1 -mod=mod -modfile=telemetry/view/parquet/duckdb/duckdb.mod -tags duckdb ./telemetry/view/parquet/duckdb
+	CGO_ENABLED=1 $(GO) test -count=1 -mod=mod -modfile=telemetry/view/parquet/duckdb/duckdb.mod -tags duckdb ./telemetry/view/parquet/duckdb ./telemetry/collect/archive
+
+.PHONY: test-s3
+test-s3: ## the archive in a store of S3, versitygw, which is built from its module
+	cd telemetry/collect/archive/testdata/versitygw && CGO_ENABLED=0 $(GO) build -mod=mod -o $(CURDIR)/bin/versitygw github.com/versity/versitygw/cmd/versitygw
+	WEIR_TEST_S3=$(CURDIR)/bin/versitygw $(GO) test -count=1 -run '^TestHistoryS3$$' ./telemetry/collect/service
 
 # Tests that compute take ten times as long under the race detector, and packages that begin no goroutines, and whose tests
 # begin none, have nothing for it to find.

@@ -23,6 +23,7 @@ type Collect struct {
 	Collect    Collecting         `toml:"collect"`
 	NATS       collect.NATS       `toml:"nats"`
 	Retention  collect.Retention  `toml:"retention"`
+	Archive    collect.Archive    `toml:"archive"`
 	Store      CollectStore       `toml:"store"`
 	Partitions collect.Partitions `toml:"partitions"`
 	Limits     CollectLimits      `toml:"limits"`
@@ -138,6 +139,7 @@ func DefaultCollect() *Collect {
 		Collect:    Collecting{Listen: "127.0.0.1:9470", Coordinate: true},
 		NATS:       collect.DefaultNATS(),
 		Retention:  collect.DefaultRetention(),
+		Archive:    collect.DefaultArchive(),
 		Store:      CollectStore{Bytes: 1 << 30},
 		Partitions: collect.DefaultPartitions(),
 		Limits: CollectLimits{
@@ -204,8 +206,12 @@ func (c *Collect) validate(f *tomlfile.Faults) {
 	f.AddAll("collect", c.Collect.Validate())
 	f.AddAll("nats", c.NATS.Validate())
 	f.AddAll("retention", c.Retention.Validate())
+	f.AddAll("archive", c.Archive.Validate())
 	f.AddAll("store", c.Store.Validate())
 	f.AddAll("partitions", c.Partitions.Validate())
+	if c.Archive.URL != "" && c.Partitions.Set() {
+		f.Add("archive.url", "collectors of a set have no archive: remove [archive], or [partitions] and have one collector for all")
+	}
 	f.AddAll("limits", c.Limits.Validate())
 	f.AddAll("ipfix", c.IPFIX.Validate())
 	f.AddAll("log", c.Log.Validate())

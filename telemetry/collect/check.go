@@ -31,6 +31,12 @@ func check(subject string, data []byte, held Mask) (h record.Header, body []byte
 	return h, body, kind, Applied
 }
 
+// Check reads a message and says whether its record belongs into an archive of the collector of some partitions; Applied: it does.
+func Check(subject string, data []byte, p *Partitions) (record.Header, Outcome) {
+	h, _, _, o := check(subject, data, p.fixed())
+	return h, o
+}
+
 // kindOf is the kind that a subject names.
 func kindOf(subject string) record.Kind {
 	tokens := strings.SplitN(subject, ".", 4)
@@ -72,4 +78,24 @@ func digestFilters(held Mask) (list []string) {
 		list = append(list, jetstream.Filter(record.PINT, i))
 	}
 	return list
+}
+
+// Filters are the subjects of a kind that a collector archives: a set of collectors has each record there once. Owned are
+// the partitions, as bits.
+func (p *Partitions) Filters(k record.Kind) (list []string, owned uint16) {
+	if k != record.PINT {
+		if p.Owner(0) != p.Index {
+			return nil, 0
+		}
+		return []string{jetstream.Filter(k, 0)}, 1
+	}
+	for i := range record.Partitions {
+		if p.Owner(i) == p.Index {
+			list, owned = append(list, jetstream.Filter(k, i)), owned|1<<i
+		}
+	}
+	if p.Of <= 1 {
+		list = []string{jetstream.FilterKind(k)}
+	}
+	return list, owned
 }

@@ -40,7 +40,10 @@ type Config struct {
 	Keyless map[uint32]bool
 	// Restrict says which switches have more than their share of a stream that is nearly full; nil: it is not reported.
 	Restrict func(over map[uint32]bool)
-	Log      *zap.Logger
+	// Begin says with which message of a stream reading begins: that of a sequence number, or the first one that came at a time or
+	// behind it, whichever is older; the zero values: with the first one. nil: it begins with the first one.
+	Begin func(context.Context, nats_js.Stream) (sequence uint64, since time.Time)
+	Log   *zap.Logger
 }
 
 // The pace of reading.
@@ -81,6 +84,7 @@ type Collector struct {
 	shares shares
 	over   map[uint32]bool // owned by the goroutine that looks at the stream
 
+	firstTime      atomic.Int64 // when the first message that was read came into the stream, ns since 1970; 0: none was
 	lost, restarts atomic.Uint64
 	lastRead       atomic.Uint64 // sequence number
 	lastTime       atomic.Int64  // when that one came into the stream, ns since 1970
@@ -327,8 +331,15 @@ func (c *Collector) read(ctx context.Context, stream nats_js.Stream) error {
 		filling.Go(func() { c.fill(ctx, stream, added, before) })
 	}
 	config := nats_js.OrderedConsumerConfig{FilterSubjects: filters(reads), MaxResetAttempts: 1, InactiveThreshold: time.Minute}
-	if c.next > 1 {
-		config.DeliverPolicy, config.OptStartSeq = nats_js.DeliverByStartSequencePolicy, c.next
+	begin, since := c.next, time.Time{}
+	if c.next == 0 && c.config.Begin != nil {
+		begin, since = c.config.Begin(ctx, stream)
+	}
+	switch {
+	case begin > 1:
+		config.DeliverPolicy, config.OptStartSeq = nats_js.DeliverByStartSequencePolicy, begin
+	case !since.IsZero():
+		config.DeliverPolicy, config.OptStartTime = nats_js.DeliverByStartTimePolicy, &since
 	}
 	call, cancel := context.WithTimeout(ctx, callWait)
 	defer cancel()
@@ -421,6 +432,14 @@ func (c *Collector) keyless(h *record.Header) {
 		text = "a switch measures without a network key, and its records are not taken: set switch.key, or name it in collect.keyless"
 	}
 	c.config.Log.Warn(text, zap.Uint32("switch", h.Switch), zap.String("name", printable.Text(h.Name)), zap.Stringer("hash", h.Hash))
+}
+
+// Since is when the first message that was read came into the stream: what came before is elsewhere. The zero time: none was read.
+func (c *Collector) Since() time.Time {
+	if at := c.firstTime.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
 }
 
 func (c *Collector) beReady() {

@@ -98,6 +98,27 @@ type Retention struct {
 	Bytes int64 `toml:"bytes"`
 }
 
+// Archive is where records are kept for longer than in the stream, [archive].
+type Archive struct {
+	// URL is a folder, as in "file:///var/lib/weir/archive", or a bucket of a store that speaks S3's protocol, as in
+	// "s3://BUCKET/PREFIX?endpoint=https://192.0.2.1:9000&region=eu-1"; without an endpoint it is one of AWS. Empty: there is no archive.
+	URL string `toml:"url"`
+	// Credentials is a file with aws_access_key_id and aws_secret_access_key under [default], as AWS' programs have it;
+	// empty: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment, or the role of the machine.
+	Credentials string `toml:"credentials"`
+	// CA is a file of certificates, in PEM, that sign that of the endpoint; empty: the system's.
+	CA string `toml:"ca"`
+	// Age is how long a record is kept, by when it arrived. The collector of partition 0 deletes for all.
+	Age time.Duration `toml:"age"`
+	// Bytes are those of all files; beyond, the oldest ones are deleted.
+	Bytes int64 `toml:"bytes"`
+	// Flush is how long records are gathered for a file.
+	Flush time.Duration `toml:"flush"`
+	// Recent is how much of the stream a collector that starts reads, and what is not archived yet; the rest it reads
+	// from the archive when a question is about it.
+	Recent time.Duration `toml:"recent"`
+}
+
 // Partitions is the collector's share of PINT's digests, [partitions]: those of
 // partitions whose number modulo Of is Index.
 type Partitions struct {
@@ -127,6 +148,11 @@ func DefaultNATS() NATS {
 
 // DefaultRetention is a week, within 10 GiB.
 func DefaultRetention() Retention { return Retention{Age: 7 * 24 * time.Hour, Bytes: 10 << 30} }
+
+// DefaultArchive is none; one that is named keeps a year, within 100 GiB.
+func DefaultArchive() Archive {
+	return Archive{Age: 365 * 24 * time.Hour, Bytes: 100 << 30, Flush: 5 * time.Minute, Recent: 10 * time.Minute}
+}
 
 // DefaultPartitions has all digests in one collector.
 func DefaultPartitions() Partitions { return Partitions{Of: 1} }
@@ -330,6 +356,60 @@ func (c *Retention) Validate() error {
 	}
 	if c.Bytes < minBytes || c.Bytes > maxBytes {
 		errs = append(errs, fmt.Errorf("bytes: %d: choose %d to %d", c.Bytes, minBytes, maxBytes))
+	}
+	return errors.Join(errs...)
+}
+
+// Validate reports all faults, joined, each beginning with its key. It reads no file.
+func (c *Archive) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	u, err := url.Parse(c.URL)
+	switch {
+	case c.URL == "":
+		if c.Credentials != "" || c.CA != "" {
+			fault("url: is missing: name a folder or a bucket, or remove credentials and ca")
+		}
+	case err != nil:
+		fault("url: %q is no URL: write file:///FOLDER or s3://BUCKET", c.URL)
+	case u.User != nil:
+		fault("url: has a name or a password in it, which logs would show: use credentials")
+	case u.Scheme == "file" && (u.Host != "" || len(u.Path) < 2 || u.RawQuery != ""):
+		fault("url: %q: write file:///FOLDER, the folder's path from the root", c.URL)
+	case u.Scheme == "file" && (c.Credentials != "" || c.CA != ""):
+		fault("credentials: is for s3://, and the archive is a folder: remove credentials and ca")
+	case u.Scheme == "s3":
+		if u.Host == "" || u.Port() != "" {
+			fault("url: %q: write s3://BUCKET, and the server as ?endpoint=https://HOST:PORT", c.URL)
+		}
+		for key, values := range u.Query() {
+			e, err := url.Parse(values[0])
+			switch {
+			case key == "endpoint" && (err != nil || e.Host == "" || e.Scheme != "http" && e.Scheme != "https" || e.User != nil || e.Path != "" && e.Path != "/"):
+				fault("url: endpoint %q: write http://HOST:PORT or https://HOST:PORT", values[0])
+			case key != "endpoint" && key != "region":
+				fault("url: parameter %q: choose endpoint or region", key)
+			}
+		}
+	case u.Scheme != "file":
+		fault("url: %q: write file:///FOLDER or s3://BUCKET", c.URL)
+	}
+	for _, f := range []struct{ key, path string }{{"credentials", c.Credentials}, {"ca", c.CA}} {
+		if f.path != "" && !filepath.IsAbs(f.path) {
+			fault("%s: %q is not an absolute path: begin it with a slash", f.key, f.path)
+		}
+	}
+	if c.Age < minAge {
+		fault("age: %v: choose %v or more", c.Age, minAge)
+	}
+	if c.Bytes < minBytes || c.Bytes > maxBytes {
+		fault("bytes: %d: choose %d to %d", c.Bytes, minBytes, maxBytes)
+	}
+	if c.Flush < time.Second || c.Flush > 24*time.Hour {
+		fault("flush: %v: choose 1s to 24h", c.Flush)
+	}
+	if c.Recent < time.Second {
+		fault("recent: %v: choose 1s or more", c.Recent)
 	}
 	return errors.Join(errs...)
 }

@@ -41,6 +41,9 @@ func Filter(k record.Kind, partition int) string {
 	return prefix + k.String() + "." + strconv.Itoa(partition) + ".>"
 }
 
+// FilterKind is the subject of all records of a kind.
+func FilterKind(k record.Kind) string { return prefix + k.String() + ".>" }
+
 func partition(h *record.Header) uint16 {
 	if h.Kind == record.PINT {
 		return h.Instance

@@ -419,6 +419,65 @@ func (l *Live) collect(w Window) ([]*entry, *Store) {
 	return list, s
 }
 
+// KeptFrom is the time before which some slices had to make room; 0: none had.
+func (l *Live) KeptFrom() (from int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.evicts {
+		from = (l.floor + 1) << bucketBits
+	}
+	for _, of := range l.switches {
+		if of.evicts {
+			from = max(from, (of.floor+1)<<bucketBits)
+		}
+	}
+	return from
+}
+
+// Within is a store of its own with what l holds of a window, to which records that are kept elsewhere are added. Of what had to make room in l it
+// reports what may not be among these: what is of a time behind the one that archived has for the measurement. bytes bounds it, as LiveConfig does.
+func (l *Live) Within(w Window, bytes int64, archived map[string]int64) (*Live, error) {
+	c := l.config
+	c.Bytes = bytes
+	own, err := NewLive(c)
+	if err != nil {
+		return nil, err
+	}
+	var entries []*entry
+	l.mu.Lock()
+	for _, of := range l.switches {
+		own.evicted = append(own.evicted, unarchived(of.evicted, archived)...)
+		for _, b := range of.buckets {
+			entries = append(entries, b.entries...)
+		}
+	}
+	own.evicted = append(own.evicted, unarchived(l.evicted, archived)...)
+	l.mu.Unlock()
+	for _, e := range entries {
+		if !e.origin.Overlaps(w) {
+			continue
+		}
+		t := own.tally(e.kind)
+		outcome := own.put(e, t)
+		t.count(outcome)
+		own.counts.count(outcome)
+		own.makeRoom()
+	}
+	return own, nil
+}
+
+// unarchived are evictions without what is archived.
+func unarchived(all []eviction, archived map[string]int64) (list []eviction) {
+	for _, e := range all {
+		left := eviction{Window: e.Window, of: maps.Clone(e.of)}
+		maps.DeleteFunc(left.of, func(of string, _ uint64) bool { return e.To <= archived[of] })
+		if len(left.of) != 0 {
+			list = append(list, left)
+		}
+	}
+	return list
+}
+
 // bucketHeap has the oldest bucket first.
 type bucketHeap []*bucket
 

@@ -532,3 +532,44 @@ func (s *Store) plans() (list []uint16) {
 	slices.Sort(list)
 	return list
 }
+
+// TestWithin: what memory has of a window, together with what was kept elsewhere of the records that had to make room, is what a larger memory
+// has; what was not kept is named as evicted.
+func TestWithin(t *testing.T) {
+	small, large := newLive(t, LiveConfig{Bytes: MinBytes}), newLive(t, LiveConfig{Bytes: 64 * MinBytes})
+	var all [][]byte
+	for slice := range int64(600) {
+		all = append(all, digestsRecord(t, 1, slice, 1, uint64(slice), uint64(slice)*200, 200), sampleRecord(t, 1, slice<<30, 4, false))
+	}
+	for _, b := range all {
+		small.AddBytes(b)
+		large.AddBytes(b)
+	}
+	from := small.KeptFrom()
+	if from <= 0 || large.KeptFrom() != 0 || from != small.View(Window{}).All().From {
+		t.Fatalf("kept from %d, of a larger one from %d", from, large.KeptFrom())
+	}
+	w := Window{from - 50<<30, from + 50<<30}
+	archived := map[string]int64{OfDigests: from, OfSamples: from - 20<<30}
+	own, err := small.Within(w, 64*MinBytes, archived)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range all {
+		if h, body, _, _ := record.Decode(b); (Window{h.Start, h.Start + h.Span}).Overlaps(w) {
+			own.Add(h, body) // also what memory has
+		}
+	}
+	own.check(t)
+	if c := own.Counts(); c.Records != 200 || c.Duplicates != 100 {
+		t.Errorf("%+v", c)
+	}
+	got, want := own.View(Window{}), large.View(w)
+	compareStores(t, got, want)
+	if m := got.Missing(OfDigests, w); len(m) != 1 || m[0].Evicted != 0 {
+		t.Errorf("digests, which are all there: %+v", m)
+	}
+	if m := got.Missing(OfSamples, w); len(m) == 0 || m[0].Evicted != 20 {
+		t.Errorf("samples, of which 20 may not be there: %+v", m)
+	}
+}

@@ -24,6 +24,7 @@ type asker struct {
 	engine    query.Engine // without Store and Now
 	pathsFile string       // whose paths depend on the switches that sent records; empty: none
 	set       *set.Member  // nil: no other collector has digests
+	past      past         // what memory has not
 
 	mu        sync.Mutex
 	seen      *store.Store // shared by questions that come in quick succession
@@ -93,7 +94,7 @@ func (a *asker) ask(ctx context.Context, q *query.Question) (any, error) {
 	if a.set != nil {
 		held = a.set.Holds()
 	}
-	e, err := a.present()
+	e, err := a.of(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -109,10 +110,29 @@ func (a *asker) ask(ctx context.Context, q *query.Question) (any, error) {
 	return e.Ask(ctx, q)
 }
 
+// of is an engine for a question: for the store as it is now, or for what the archive has of the question's window.
+func (a *asker) of(ctx context.Context, q *query.Question) (query.Engine, error) {
+	now := clock.Kernel.TAI()
+	old, err := a.past.view(ctx, a.live, a.view(), now, q, a.pathsFile != "")
+	if err != nil {
+		return a.engine, err
+	}
+	if old == nil {
+		return a.present()
+	}
+	e, err := a.engineOf(old, now)
+	if e.Names == nil {
+		e.Names = a.past.names()
+	}
+	return e, err
+}
+
 // present is an engine for the store as it is now.
-func (a *asker) present() (query.Engine, error) {
+func (a *asker) present() (query.Engine, error) { return a.engineOf(a.view(), clock.Kernel.TAI()) }
+
+func (a *asker) engineOf(s *store.Store, now int64) (query.Engine, error) {
 	e := a.engine
-	e.Store, e.Now = a.view(), clock.Kernel.TAI()
+	e.Store, e.Now = s, now
 	if a.pathsFile != "" {
 		paths, err := a.readPaths(e.Store)
 		if err != nil {

@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	nats_js "github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/collect"
+	"github.com/weirswitch/weir/telemetry/collect/archive"
 	"github.com/weirswitch/weir/telemetry/collect/embed"
 	"github.com/weirswitch/weir/telemetry/collect/set"
 	"github.com/weirswitch/weir/telemetry/collect/web"
@@ -50,7 +52,8 @@ type Collector struct {
 	set      *set.Member // nil: no other collector has digests
 	web      *web.Server
 	metrics  *web.Metrics
-	ipfix    *ipfix.Exporter // nil: none
+	archive  *archive.Archive // nil: none
+	ipfix    *ipfix.Exporter  // nil: none
 }
 
 // New reads the files that a configuration names, starts the embedded NATS server, where the configuration names no
@@ -100,8 +103,18 @@ func New(c *config.Collect, o Options) (_ *Collector, err error) {
 	for _, sw := range c.Collect.Keyless {
 		keyless[sw] = true
 	}
+	var begin func(context.Context, nats_js.Stream) (uint64, time.Time)
+	if c.Archive.URL != "" {
+		if s.archive, err = archive.Open(archive.Config{
+			Archive: c.Archive, Owner: c.Collect.Name, Connect: connect, Partitions: c.Partitions,
+			Keyed: len(c.Collect.Keys) != 0, Keyless: keyless, Log: s.log,
+		}); err != nil {
+			return nil, err
+		}
+		begin = s.archive.Begin
+	}
 	s.reader = collect.New(collect.Config{
-		Connect: connect, Partitions: c.Partitions, Restrict: s.restrict, Log: s.log,
+		Connect: connect, Begin: begin, Partitions: c.Partitions, Restrict: s.restrict, Log: s.log,
 		Keyed: len(c.Collect.Keys) != 0, Keyless: keyless,
 		Stream: jetstream.StreamConfig{Age: c.Retention.Age, Bytes: c.Retention.Bytes, Replicas: c.NATS.Replicas},
 	}, (*applier)(s))
@@ -112,6 +125,7 @@ func New(c *config.Collect, o Options) (_ *Collector, err error) {
 		})
 		s.asker.set = s.set
 	}
+	s.asker.history(s)
 	if c.IPFIX.Target != "" {
 		s.ipfix, err = ipfix.New(c.IPFIX, ipfix.Options{
 			Ask: func(ctx context.Context, q *query.Question) (any, error) {
@@ -182,6 +196,9 @@ func (s *Collector) Run(ctx context.Context) error {
 	works.Go(func() { s.awaitReady(work) })
 	if s.set != nil {
 		works.Go(func() { s.set.Run(work) })
+	}
+	if s.archive != nil {
+		works.Go(func() { s.archive.Run(work) })
 	}
 	if s.config.Collect.Coordinate && !s.config.Partitions.Set() {
 		works.Go(func() { s.coordinate(work) })
@@ -266,6 +283,9 @@ func (s *Collector) Close() error {
 	var errs []error
 	if s.web != nil {
 		errs = append(errs, s.web.Close())
+	}
+	if s.archive != nil {
+		errs = append(errs, s.archive.Close())
 	}
 	if s.nats != nil {
 		errs = append(errs, s.nats.Close())

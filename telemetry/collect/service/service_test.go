@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/binary"
@@ -106,7 +107,7 @@ func (l *lockedBuffer) String() string {
 
 // newCollectBed writes a configuration: more is its text behind [collect] and [nats], own goes
 // into [nats].
-func newCollectBed(t *testing.T, own, more string) *collectBed {
+func newCollectBed(t testing.TB, own, more string) *collectBed {
 	t.Helper()
 	b := &collectBed{dir: t.TempDir(), web: freeport.Address(t), nats: freeport.Address(t), stderr: new(lockedBuffer)}
 	listen := fmt.Sprintf("listen = %q\n", b.nats)
@@ -126,7 +127,7 @@ func newCollectBed(t *testing.T, own, more string) *collectBed {
 }
 
 // start starts the collector and waits until it is ready.
-func (b *collectBed) start(t *testing.T) {
+func (b *collectBed) start(t testing.TB) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -156,7 +157,7 @@ func (b *collectBed) kill() {
 }
 
 // stop ends it as an operator does.
-func (b *collectBed) stop(t *testing.T) {
+func (b *collectBed) stop(t testing.TB) {
 	t.Helper()
 	if err := b.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
@@ -167,7 +168,7 @@ func (b *collectBed) stop(t *testing.T) {
 }
 
 // status asks for it until the collector answers.
-func (b *collectBed) status(t *testing.T) *api.CollectorStatus {
+func (b *collectBed) status(t testing.TB) *api.CollectorStatus {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -195,9 +196,10 @@ func collectedKind(s *api.CollectorStatus, k record.Kind) *api.KindStatus {
 
 // digests makes batches of digests that differ, as a sink's.
 type digests struct {
-	sw   uint32
-	base int64
-	next uint64
+	sw    uint32
+	base  int64
+	every int64 // ns between two batches; 0: 65,536
+	next  uint64
 }
 
 const digestsEach = 20
@@ -211,10 +213,10 @@ func digestFlow(n uint64) pint.FlowKey {
 }
 
 // batch is the next record.
-func (d *digests) batch(t *testing.T) (*record.Header, []byte) {
+func (d *digests) batch(t testing.TB) (*record.Header, []byte) {
 	t.Helper()
 	flow := digestFlow(d.next)
-	start := d.base + int64(d.next)<<16
+	start := d.base + int64(d.next)*cmp.Or(d.every, 1<<16)
 	b := &pint.DigestBatch{Boot: 7, Sequence: d.next, Sent: d.next * digestsEach, Plan: plan.Default().ID}
 	for i := range uint64(digestsEach) {
 		b.Records = append(b.Records, pint.Record{Flow: flow, ID: d.next<<8 | i, Digest: i, TimeNs: uint64(start) + i, Plan: b.Plan, Hops: 3})
@@ -232,7 +234,7 @@ func (d *digests) batch(t *testing.T) (*record.Header, []byte) {
 }
 
 // sender is a switch's spool and shipper.
-func sender(t *testing.T, o jetstream.Options) (*export.Spool, *export.Shipper) {
+func sender(t testing.TB, o jetstream.Options) (*export.Spool, *export.Shipper) {
 	t.Helper()
 	c := export.DefaultConfig()
 	c.Spool = t.TempDir()
@@ -277,7 +279,7 @@ func TestCollectSecondOfFolder(t *testing.T) {
 }
 
 // awaitState waits until something is so.
-func awaitState(t *testing.T, what string, ok func() (now string, done bool)) {
+func awaitState(t testing.TB, what string, ok func() (now string, done bool)) {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		now, done := ok()

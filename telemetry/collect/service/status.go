@@ -51,6 +51,14 @@ func (s *source) Set() (c collect.SetCounters, some bool) {
 	return s.set.Counters(), true
 }
 
+// Archive implements web.Source.
+func (s *source) Archive() (st collect.ArchiveStatus, ok bool) {
+	if s.archive == nil {
+		return st, false
+	}
+	return s.archive.Status(), true
+}
+
 // Exported implements web.Source.
 func (s *source) Exported() (sent, lost, skipped, missed uint64) {
 	if s.ipfix == nil {

@@ -21,6 +21,8 @@ type Source interface {
 	Store() StoreStatus
 	// Set is what passes between the collectors that share the digests; false: there are none.
 	Set() (collect.SetCounters, bool)
+	// Archive is how the archive is; false: there is none.
+	Archive() (collect.ArchiveStatus, bool)
 	// Exported counts the heavy flows that went to an IPFIX collector, could not be sent, or
 	// have no form there, and the windows that were left out.
 	Exported() (sent, lost, skipped, missedWindows uint64)
@@ -101,6 +103,9 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	if c, some := m.source.Set(); some {
 		e.set(&c)
 	}
+	if a, ok := m.source.Archive(); ok {
+		e.archive(a)
+	}
 	sent, lost, skipped, missed := m.source.Exported()
 	for _, f := range []struct {
 		outcome string
@@ -180,6 +185,23 @@ func (e emitter) store(s StoreStatus) {
 	e.gauge("store_digests", "digests in memory", float64(s.Kinds[record.PINT].Digests))
 }
 
+func (e emitter) archive(a collect.ArchiveStatus) {
+	e.gauge("archive_works", "whether records can be archived and read there", bit(a.Problem == ""))
+	e.gauge("archive_files", "files of the archive, of all collectors", float64(a.Files))
+	e.gauge("archive_bytes", "bytes of these", float64(a.Bytes))
+	e.gauge("archive_lag_seconds", "how long the oldest record has been waiting that is read and not archived", a.Lag.Seconds())
+	e.counter("archive_records_total", "records that this collector archived", a.Records)
+	e.counter("archive_record_bytes_total", "bytes of these before compression", a.RecordBytes)
+	e.counter("archive_written_files_total", "files that this collector wrote", a.WrittenFiles)
+	e.counter("archive_written_bytes_total", "bytes of these", a.WrittenBytes)
+	e.counter("archive_skipped_messages_total", "messages that are not archived for what they are", a.Skipped)
+	e.counter("archive_lost_messages_total", "messages at most that went from the stream before they were archived", a.Lost)
+	e.counter("archive_failures_total", "attempts to write, list or delete that failed", a.Failures)
+	e.counter("archive_deleted_files_total", "files that retention deleted", a.Deleted)
+	e.counter("archive_read_records_total", "records that questions read from the archive", a.Read)
+	e.counter("archive_broken_records_total", "records of these whose checksum was wrong", a.Broken)
+}
+
 func (e emitter) counter(name, help string, n uint64, labels ...string) {
 	e.send(name, help, float64(n), prometheus.CounterValue, labels...)
 }
@@ -210,6 +232,10 @@ func Health(source Source) (healthz, readyz http.Handler) {
 		case !s.Ready:
 			http.Error(w, fmt.Sprintf("reading what the stream has: message %d of %d", s.Read, s.Target), http.StatusServiceUnavailable)
 		default:
+			if a, ok := source.Archive(); ok && a.Problem != "" {
+				http.Error(w, "records are not archived, and the stream keeps them meanwhile: "+a.Problem, http.StatusServiceUnavailable)
+				return
+			}
 			_, _ = fmt.Fprintln(w, "ready")
 		}
 	})

@@ -1,0 +1,304 @@
+package archive
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirswitch/weir/telemetry/collect"
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// TestNames: a name says what the file has, and nothing else is taken for a name.
+func TestNames(t *testing.T) {
+	f := File{Kind: record.PINT, Arrived: 1_795_714_347_083_759_616, From: 17, To: 1 << 60, Stream: 99, Partitions: 0xfffe, First: 1, Last: 1 << 63, Rows: 4}
+	got, err := parseName(f.Name())
+	if err != nil || got != f {
+		t.Errorf("%s: %+v, %v", f.Name(), got, err)
+	}
+	name := f.Name()
+	for _, wrong := range []string{
+		"", "records/", name[1:], name + "x", "x" + name, "records/kind=pint/x.parquet",
+		"records/kind=other" + name[len("records/kind=pint"):], "records/kind=lds/day=2026-11-26/1-2-1-0-0001-1-1-1.parquet",
+	} {
+		if f, err := parseName(wrong); err == nil {
+			t.Errorf("%q: %+v", wrong, f)
+		}
+	}
+}
+
+// TestIndex: cursors are of the partitions that a file has all of, in one stream; retention takes the oldest files.
+func TestIndex(t *testing.T) {
+	x := newIndex()
+	file := func(arrived int64, partitions uint16, stream int64, last uint64) File {
+		return File{Kind: record.PINT, Arrived: arrived, From: arrived, To: arrived + 10, Stream: stream, Partitions: partitions, First: 1, Last: last, Rows: 1, Bytes: 100}
+	}
+	x.add(file(30, 0x0003, 7, 50), file(10, 0xffff, 7, 20), file(20, 0x0001, 8, 90), file(10, 0xffff, 7, 20))
+	for _, c := range []struct {
+		stream     int64
+		partitions uint16
+		want       uint64
+	}{{7, 0x0003, 50}, {7, 0x0006, 20}, {7, 0xffff, 20}, {8, 1, 90}, {8, 3, 0}, {9, 1, 0}, {7, 0, 0}} {
+		if got := x.cursor(record.PINT, c.stream, c.partitions); got != c.want {
+			t.Errorf("stream %d, partitions %x: %d, want %d", c.stream, c.partitions, got, c.want)
+		}
+	}
+	if n, b := x.size(); n != 3 || b != 300 {
+		t.Errorf("%d files of %d bytes", n, b)
+	}
+	if got := x.overlapping(record.PINT, 25, 31); len(got) != 2 || got[0].Arrived != 20 || got[1].Arrived != 30 {
+		t.Errorf("overlapping: %v", got)
+	}
+	if got := x.surplus(15, 1000); len(got) != 1 || got[0].Arrived != 10 {
+		t.Errorf("by age: %v", got)
+	}
+	if got := x.surplus(0, 150); len(got) != 2 || got[1].Arrived != 20 {
+		t.Errorf("by bytes: %v", got)
+	}
+	x.remove(file(10, 0xffff, 7, 20))
+	if n, b := x.size(); n != 2 || b != 200 {
+		t.Errorf("%d files of %d bytes", n, b)
+	}
+}
+
+// encoded is a record of a partition, with a body that zstd cannot make smaller.
+func encoded(t testing.TB, r *rand.Rand, partition uint16, start int64, size int) (record.Header, []byte) {
+	t.Helper()
+	h := record.Header{Kind: record.PINT, Switch: uint32(partition) + 1, Name: fmt.Sprint("s", partition), Instance: partition, Start: start, Span: 10}
+	b, err := record.Append(nil, &h, func(dst []byte) ([]byte, error) {
+		for range size {
+			dst = append(dst, byte(r.Uint32()))
+		}
+		return dst, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h, b
+}
+
+// stageRows stages records of all partitions in turn, one each 100 ns.
+func stageRows(t testing.TB, folder string, n, size int) (*staged, [][]byte) {
+	t.Helper()
+	s, err := stage(folder, record.PINT, 5, 0xffff)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 9))
+	var all [][]byte
+	for i := range n {
+		h, b := encoded(t, r, uint16(i%record.Partitions), int64(i)*100, size)
+		if err := s.add(&h, b, uint64(i+1), int64(1000+i)); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, b)
+	}
+	if err := s.finish(); err != nil {
+		t.Fatal(err)
+	}
+	return s, all
+}
+
+// TestRows: of a file of several groups and pages a reader gets exactly what it wants, as it was published.
+func TestRows(t *testing.T) {
+	b, err := openFolder(t.TempDir(), "c1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n, size = 4000, 6000 // three groups
+	s, all := stageRows(t, b.staging(), n, size)
+	if s.First != 1 || s.Last != n || s.Rows != n || s.From != 0 || s.To != (n-1)*100+10 || s.Arrived != 1000+n-1 {
+		t.Errorf("%+v", s.File)
+	}
+	if err := b.put(t.Context(), s.Name(), s.file.Name()); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []wanted{{0, 1 << 60, -1}, {0, 1 << 60, 3}, {100_000, 150_001, -1}, {100_000, 150_001, 7}, {20, 90, -1}} {
+		o, err := b.open(t.Context(), s.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[int64]bool{}
+		broken, err := readRows(o, w, func(h record.Header, body []byte, arrived int64) error {
+			i := h.Start / 100
+			if want := all[i]; !bytes.Equal(body, want[len(want)-4-size:len(want)-4]) || arrived != 1000+i || got[i] {
+				t.Errorf("%+v: record %d is another one, or came again", w, i)
+			}
+			got[i] = true
+			return nil
+		})
+		if err != nil || broken != 0 {
+			t.Errorf("%+v: %d broken, %v", w, broken, err)
+		}
+		want := 0
+		for i := range int64(n) {
+			if w.has(&head{instance: i % record.Partitions, from: i * 100, to: i*100 + 10}) {
+				want++
+			}
+		}
+		if len(got) != want {
+			t.Errorf("%+v: %d records, want %d", w, len(got), want)
+		}
+		o.Close()
+	}
+	stop := errors.New("enough")
+	o, err := b.open(t.Context(), s.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	if _, err := readRows(o, wanted{0, 1 << 60, -1}, func(record.Header, []byte, int64) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("a reader that stops: %v", err)
+	}
+}
+
+// TestDamagedFiles: of a file that is cut or changed a reader gets whole records or an error, and never another record.
+func TestDamagedFiles(t *testing.T) {
+	s, all := stageRows(t, t.TempDir(), 60, 200)
+	whole, err := os.ReadFile(s.file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(4, 4))
+	for range 400 {
+		b := bytes.Clone(whole)
+		if r.IntN(4) == 0 {
+			b = b[:r.IntN(len(b))]
+		} else {
+			for range 1 + r.IntN(4) {
+				b[r.IntN(len(b))] ^= 1 << r.IntN(8)
+			}
+		}
+		_, _ = readRows(memory{bytes.NewReader(b)}, wanted{0, 1 << 60, -1}, func(h record.Header, body []byte, _ int64) error {
+			if i := h.Start / 100; i < 0 || i >= 60 || !bytes.Contains(all[i], body) {
+				t.Errorf("another record: %+v", h)
+			}
+			return nil
+		})
+	}
+}
+
+// TestFolder: a file is there whole or not at all, and what was staged goes when its owner starts again.
+func TestFolder(t *testing.T) {
+	path := t.TempDir()
+	b, err := openFolder(path, "c1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openFolder(path, "c2"); err != nil {
+		t.Fatal(err)
+	}
+	staged := filepath.Join(b.staging(), "x")
+	if err := os.WriteFile(staged, []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const name = "records/kind=lds/day=2026-11-26/x.parquet"
+	if _, err := b.open(t.Context(), name); !errors.Is(err, errNone) {
+		t.Errorf("before: %v", err)
+	}
+	for range 2 { // a second attempt, where the first one did not learn that it succeeded
+		if err := b.put(t.Context(), name, staged); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var names []string
+	if err := b.list(t.Context(), prefix, func(name string, size int64) { names = append(names, fmt.Sprint(name, size)) }); err != nil || !slices.Equal(names, []string{name + "7"}) {
+		t.Errorf("%v, %v", names, err)
+	}
+	for range 2 {
+		if err := b.remove(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(staged, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if b, err = openFolder(path, "c1"); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(b.staging()); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if _, err := openFolder(path, ".."); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(path, stagingFolder, "of-c2")); err != nil {
+		t.Error(err)
+	}
+}
+
+// monthOfRows is an archive of a month, of which each hour has a file of a kind per five minutes.
+func monthOfRows(tb testing.TB, perFile, size int) (a *Archive, from int64) {
+	tb.Helper()
+	path := tb.TempDir()
+	b, err := openFolder(path, "c1")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	a = &Archive{config: Config{Archive: collect.DefaultArchive()}, bucket: b, index: newIndex(), listed: make(chan struct{}), problems: map[string]string{}}
+	const files = 12 // of the hour asked about; of the others there are the names
+	end := time.Now().Add(-30 * 24 * time.Hour).UnixNano()
+	from = end - int64(time.Hour)
+	r := rand.New(rand.NewPCG(2, 2))
+	for i := range files {
+		s, err := stage(b.staging(), record.PINT, 5, 0xffff)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		for j := range perFile {
+			at := from + int64(i)*int64(5*time.Minute) + int64(j)*int64(5*time.Minute)/int64(perFile)
+			h, e := encoded(tb, r, uint16(j%record.Partitions), at, size)
+			if err := s.add(&h, e, uint64(i*perFile+j+1), at); err != nil {
+				tb.Fatal(err)
+			}
+		}
+		if err := s.finish(); err != nil {
+			tb.Fatal(err)
+		}
+		if err := b.put(tb.Context(), s.Name(), s.file.Name()); err != nil {
+			tb.Fatal(err)
+		}
+		a.index.add(s.File)
+	}
+	for at := end + 1; at < time.Now().UnixNano(); at += int64(5 * time.Minute) {
+		a.index.add(File{Kind: record.PINT, Arrived: at, From: at, To: at + int64(5*time.Minute), Stream: 5, Partitions: 0xffff, First: 1, Last: 2, Rows: 1})
+	}
+	close(a.listed)
+	return a, from
+}
+
+// BenchmarkHourOfAMonth loads one hour of digests, one month ago: 3,600 records of each of 16 partitions, 1 kB each.
+func BenchmarkHourOfAMonth(b *testing.B) {
+	a, from := monthOfRows(b, 3600*record.Partitions/12, 1000)
+	for _, c := range []struct {
+		name      string
+		partition int
+	}{{"all", -1}, {"flow", 3}} {
+		b.Run(c.name, func(b *testing.B) {
+			var mu sync.Mutex
+			records, bytes := 0, 0
+			for b.Loop() {
+				records, bytes = 0, 0
+				err := a.Load(b.Context(), Wanted{from, from + int64(time.Hour), []record.Kind{record.PINT}, c.partition}, func(_ record.Header, body []byte, _ int64) error {
+					mu.Lock()
+					defer mu.Unlock()
+					records++
+					bytes += len(body)
+					return nil
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(records), "records")
+			b.ReportMetric(float64(bytes)/1e6, "MB")
+		})
+	}
+}

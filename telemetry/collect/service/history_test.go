@@ -1,0 +1,433 @@
+package service_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/weirswitch/weir/internal/freeport"
+	"github.com/weirswitch/weir/pipeline/clock"
+	sketches "github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/export"
+	"github.com/weirswitch/weir/telemetry/jetstream"
+	"github.com/weirswitch/weir/telemetry/query"
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// metric reads a metric without labels of a collector; -1: it does not show it.
+func (b *collectBed) metric(t testing.TB, name string) float64 {
+	t.Helper()
+	r, err := http.Get("http://" + b.web + "/metrics")
+	if err != nil {
+		return -1
+	}
+	defer r.Body.Close()
+	for lines := bufio.NewScanner(r.Body); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			v, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+	}
+	return -1
+}
+
+// readyz is what a collector says of itself.
+func (b *collectBed) readyz(t *testing.T) (code int, text string) {
+	t.Helper()
+	r, err := http.Get("http://" + b.web + "/readyz")
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer r.Body.Close()
+	all, _ := io.ReadAll(r.Body)
+	return r.StatusCode, string(all)
+}
+
+// archivedRow is a row of the archive, as any reader of Parquet sees it.
+type archivedRow struct {
+	Sequence uint64 `parquet:"sequence"`
+	Switch   uint32 `parquet:"switch_number"`
+	Record   []byte `parquet:"record"`
+}
+
+// archivedRows reads all files of a kind in an archive on disk, as any reader of Parquet does.
+func archivedRows(t *testing.T, folder, kind string) (rows []archivedRow) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(folder, "records", "kind="+kind), func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && d.IsDir() {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		more, err := parquet.ReadFile[archivedRow](path)
+		rows = append(rows, more...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// historyQuestions are about a window of the records of crowded switches and digests.
+func historyQuestions(from, to int64) []query.Question {
+	flow := query.FormatKey(query.Key(digestFlow(3)))
+	return []query.Question{
+		{Kind: query.KindTarget, Start: from, End: to},
+		{Kind: query.KindHeavyHitters, By: query.BySketch, AtLeast: 10, Start: from, End: to},
+		{Kind: query.KindPath, Flow: flow, Start: from, End: to},
+		{Kind: query.KindPath, Start: from, End: to},
+		{Kind: query.KindLatency, Flow: flow, Start: from, End: to},
+		{Kind: query.KindFrequency, Flow: "10.0.1.0:3 > 10.0.2.0:0 udp", Start: from, End: to},
+	}
+}
+
+// answersOf asks questions, and returns answers and errors as text. Of one flow only its partition's digests are read from an archive, so how many
+// records there were of others, and what was missing among these, is left out.
+func (b *collectBed) answersOf(t *testing.T, questions []query.Question) (answers []string) {
+	t.Helper()
+	for i := range questions {
+		a, err := b.client.Ask(t.Context(), &questions[i])
+		if err != nil {
+			answers = append(answers, "error: "+err.Error())
+			continue
+		}
+		text, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if questions[i].Flow != "" {
+			var all map[string]any
+			if err := json.Unmarshal(text, &all); err != nil {
+				t.Fatal(err)
+			}
+			delete(all, "records")
+			delete(all, "missing")
+			if text, err = json.Marshal(all); err != nil {
+				t.Fatal(err)
+			}
+		}
+		answers = append(answers, string(text))
+	}
+	return answers
+}
+
+// shorten keeps a long answer from filling a test's log.
+func shorten(text string) string {
+	if len(text) > 600 {
+		return text[:600] + " ..."
+	}
+	return text
+}
+
+// replaceIn changes a collector's configuration for its next start.
+func (b *collectBed) replaceIn(t testing.TB, old, text string) {
+	t.Helper()
+	all, err := os.ReadFile(b.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(all), old) {
+		t.Fatalf("%q is not in the configuration", old)
+	}
+	if err := os.WriteFile(b.file, []byte(strings.Replace(string(all), old, text, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHistory: what a collector answered from memory it answers from the archive, when a restart has read nothing of the stream; and each
+// record is in the archive once.
+func TestHistory(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "archive")
+	testHistory(t, fmt.Sprintf("url = %q\n", "file://"+folder), func(*collectBed) {})
+	eachOnce(t, folder, "pint", 200)
+	eachOnce(t, folder, "disketch", 12)
+}
+
+// eachOnce checks that an archive has so many records of a kind, whole and once each.
+func eachOnce(t *testing.T, folder, kind string, want uint64) {
+	t.Helper()
+	seen := map[uint64]int{}
+	for _, r := range archivedRows(t, folder, kind) {
+		if h, _, rest, err := record.Decode(r.Record); err != nil || len(rest) != 0 || h.Switch != r.Switch {
+			t.Errorf("a row's record: %+v, %v", h, err)
+		}
+		if seen[r.Sequence]++; seen[r.Sequence] > 1 {
+			t.Errorf("message %d is there %d times", r.Sequence, seen[r.Sequence])
+		}
+	}
+	if uint64(len(seen)) != want {
+		t.Errorf("%d records of kind %s are in the archive, want %d", len(seen), kind, want)
+	}
+}
+
+// write writes digests to a spool until it has so many.
+func (d *digests) write(t testing.TB, spool *export.Spool, n uint64) {
+	for d.next < n {
+		h, encoded := d.batch(t)
+		if err := spool.Write(h, encoded); err != nil {
+			t.Error(err)
+			return
+		}
+	}
+}
+
+// TestFaultArchive kills the collector again and again while it archives: in the end each record is in the archive once, and nothing is
+// left of what was half written.
+func TestFaultArchive(t *testing.T) {
+	rounds := faultRounds(t)
+	folder := filepath.Join(t.TempDir(), "archive")
+	b := newCollectBed(t, "", fmt.Sprintf("[archive]\nurl = %q\nflush = \"1s\"\n", "file://"+folder))
+	b.start(t)
+	spool, shipper := sender(t, jetstream.Options{Servers: []string{"nats://" + b.nats}, Inbox: jetstream.Acks(1)})
+	d := &digests{sw: 1, base: clock.Kernel.TAI() - int64(time.Hour)}
+	r := rand.New(rand.NewPCG(6, 3))
+	for range rounds {
+		d.write(t, spool, d.next+200)
+		before := b.metric(t, "weir_collect_archive_records_total")
+		awaitState(t, "records to be archived", func() (string, bool) {
+			now := b.metric(t, "weir_collect_archive_records_total")
+			return fmt.Sprint(now), now > before
+		})
+		d.write(t, spool, d.next+200)
+		time.Sleep(time.Duration(r.Int64N(int64(1500 * time.Millisecond))))
+		b.kill()
+		b.start(t)
+	}
+	awaitState(t, "all to be sent", func() (string, bool) {
+		c := pintCounts(spool)
+		return fmt.Sprintf("%+v, %+v", c, shipper.Status()), c.Sent.Records == d.next
+	})
+	awaitState(t, "all to be read", func() (string, bool) {
+		s := b.status(t)
+		return fmt.Sprint(s), s.Stream.Messages == d.next && s.Stream.Pending == 0
+	})
+	b.stop(t) // which archives what it has
+	eachOnce(t, folder, "pint", d.next)
+	if left, err := os.ReadDir(filepath.Join(folder, ".staging", "of-c1")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("staged files are left: %v, %v", left, err)
+	}
+	t.Logf("%d kills: %d records, each once", rounds, d.next)
+}
+
+// TestFullArchive fills the disk of the archive: it says so, the stream keeps the records, and with room again all of them are archived once.
+func TestFullArchive(t *testing.T) {
+	folder := t.TempDir()
+	if err := syscall.Mount("weir", folder, "tmpfs", 0, "size=128k"); err != nil {
+		t.Skipf("mount: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(folder, syscall.MNT_DETACH) })
+	b := newCollectBed(t, "", fmt.Sprintf("[archive]\nurl = %q\nflush = \"1s\"\n", "file://"+folder))
+	b.start(t)
+	spool, _ := sender(t, jetstream.Options{Servers: []string{"nats://" + b.nats}, Inbox: jetstream.Acks(1)})
+	d := &digests{sw: 1, base: clock.Kernel.TAI() - int64(time.Hour)}
+	d.write(t, spool, 5000)
+	awaitState(t, "/readyz to say that the disk is full", func() (string, bool) {
+		code, text := b.readyz(t)
+		return text, code == http.StatusServiceUnavailable && strings.Contains(text, "no space left")
+	})
+	if n := b.metric(t, "weir_collect_archive_failures_total"); n <= 0 {
+		t.Errorf("%v failures are counted", n)
+	}
+	if err := syscall.Mount("weir", folder, "tmpfs", syscall.MS_REMOUNT, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, "all to be archived", func() (string, bool) {
+		n := b.metric(t, "weir_collect_archive_records_total")
+		code, text := b.readyz(t)
+		return fmt.Sprint(n, text), n == float64(d.next) && code == http.StatusOK
+	})
+	b.stop(t)
+	eachOnce(t, folder, "pint", d.next)
+}
+
+// s3Server is the environment variable with the path of an S3 server, versitygw: make test-s3 builds it.
+const s3Server = "WEIR_TEST_S3"
+
+// TestHistoryS3 is TestHistory with a bucket of an S3 server, which refuses files at first: the collector says so, and goes on when it takes them.
+func TestHistoryS3(t *testing.T) {
+	program := os.Getenv(s3Server)
+	if program == "" {
+		t.Skipf("%s is not set: run make test-s3", s3Server)
+	}
+	data := t.TempDir()
+	if err := os.Mkdir(filepath.Join(data, "weir"), 0o755); err != nil { // a bucket
+		t.Fatal(err)
+	}
+	address := freeport.Address(t)
+	server := exec.Command(program, "--port", address, "--access", "weir-test", "--secret", "weir-test-secret", "posix", data)
+	log := new(lockedBuffer)
+	server.Stdout, server.Stderr = log, log
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	var refuse atomic.Bool
+	refuse.Store(true)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut && refuse.Load() {
+			http.Error(w, "out of order", http.StatusServiceUnavailable)
+			return
+		}
+		(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(&url.URL{Scheme: "http", Host: address})
+			p.Out.Host = p.In.Host // which the signature covers
+		}}).ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	awaitState(t, "the S3 server", func() (string, bool) {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			c.Close()
+		}
+		return fmt.Sprint(err, log), err == nil
+	})
+	keys := filepath.Join(t.TempDir(), "credentials")
+	if err := os.WriteFile(keys, []byte("[default]\naws_access_key_id = weir-test\naws_secret_access_key = weir-test-secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	testHistory(t, fmt.Sprintf("url = %q\ncredentials = %q\n", "s3://weir/net?region=us-east-1&endpoint="+front.URL, keys), func(b *collectBed) {
+		awaitState(t, "/readyz to say that the server refuses", func() (string, bool) {
+			code, text := b.readyz(t)
+			return text, code == http.StatusServiceUnavailable && strings.Contains(text, "not archived")
+		})
+		refuse.Store(false)
+	})
+	eachOnce(t, filepath.Join(data, "weir", "net"), "pint", 200) // as the server keeps it
+}
+
+func testHistory(t *testing.T, archive string, made func(b *collectBed)) {
+	const bits = 30
+	b := newCollectBed(t, "", "[archive]\n"+archive+"flush = \"1s\"\nrecent = \"24h\"\n")
+	paths := filepath.Join(b.dir, "paths.json")
+	if err := os.WriteFile(paths, []byte(`[{"switches": ["s1", "s2", "s3"]}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.replaceIn(t, "[collect]\n", fmt.Sprintf("[collect]\npaths = %q\n", paths))
+	b.start(t)
+	o := jetstream.Options{Servers: []string{"nats://" + b.nats}, Inbox: jetstream.Acks(1)}
+	spool, _ := sender(t, o)
+	first := uint64(clock.Kernel.TAI())>>bits - 3600
+	from := int64(first << bits)
+	d := &digests{sw: 1, base: from}
+	for range 200 {
+		h, encoded := d.batch(t)
+		if err := spool.Write(h, encoded); err != nil {
+			t.Fatal(err)
+		}
+	}
+	crowded(t, o, first, sketches.Epochs(bits))
+	var count uint64
+	awaitState(t, "all records", func() (string, bool) {
+		s := b.status(t)
+		count = s.Stream.Messages
+		held := collectedKind(s, record.PINT).Held + collectedKind(s, record.DiSketch).Held
+		return fmt.Sprint(s), collectedKind(s, record.PINT).Held == 200 && collectedKind(s, record.DiSketch).Held >= 12 && held == count
+	})
+	questions := historyQuestions(from, from+8<<bits)
+	want := b.answersOf(t, questions)
+	for i, text := range want[:2] {
+		if strings.HasPrefix(text, "error") {
+			t.Errorf("%v: %s", questions[i], text)
+		}
+	}
+	made(b)
+	awaitState(t, "all to be archived", func() (string, bool) {
+		n := b.metric(t, "weir_collect_archive_records_total")
+		return fmt.Sprint(n, " of ", count, b.metric(t, "weir_collect_archive_works")), n == float64(count)
+	})
+	b.kill()
+	b.replaceIn(t, "recent = \"24h\"", "recent = \"1s\"")
+	time.Sleep(1100 * time.Millisecond) // what came is older than recent then
+	b.start(t)
+	if s := b.status(t); s.Stream.Messages != count || len(s.Kinds) != 0 {
+		t.Errorf("a restart read the stream again: %v\n%s", s, b.stderr)
+	}
+	got := b.answersOf(t, questions)
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("%v:\n from the archive %s\n from memory      %s", questions[i].Kind, shorten(got[i]), shorten(want[i]))
+		}
+	}
+	if code, text := b.readyz(t); code != http.StatusOK {
+		t.Errorf("/readyz: %d, %s", code, text)
+	}
+	if n := b.metric(t, "weir_collect_archive_read_records_total"); n <= 0 {
+		t.Errorf("%v records were read from the archive", n)
+	}
+	b.stop(t)
+}
+
+// BenchmarkColdStart starts a collector whose stream has a day of records: of eight switches a batch of 20 digests each second. Once it has an archive that has
+// all but the last seconds, once none.
+func BenchmarkColdStart(b *testing.B) {
+	const records = 8 * 86400
+	bed := newCollectBed(b, "", fmt.Sprintf("[archive]\nurl = %q\nflush = \"1s\"\nrecent = \"1s\"\n", "file://"+filepath.Join(b.TempDir(), "archive")))
+	bed.start(b)
+	spool, shipper := sender(b, jetstream.Options{Servers: []string{"nats://" + bed.nats}, Inbox: jetstream.Acks(1)})
+	d := &digests{sw: 1, base: clock.Kernel.TAI() - int64(24*time.Hour), every: int64(time.Second) / 8}
+	for d.next < records {
+		d.write(b, spool, d.next+10_000)
+		awaitState(b, "records to be sent", func() (string, bool) {
+			return fmt.Sprint(shipper.Status()), pintCounts(spool).Sent.Records+20_000 > d.next
+		})
+	}
+	awaitState(b, "all to be archived", func() (string, bool) {
+		n := bed.metric(b, "weir_collect_archive_records_total")
+		return fmt.Sprint(n), n == records
+	})
+	bed.stop(b)
+	b.Run("archive", func(b *testing.B) {
+		for b.Loop() {
+			bed.start(b)
+			bed.kill()
+		}
+	})
+	bed.start(b)
+	flow := query.FormatKey(query.Key(digestFlow(3)))
+	for _, q := range []query.Question{{Kind: query.KindLatency, Flow: flow}, {Kind: query.KindLatency}} {
+		q.Start, q.End = d.base+int64(12*time.Hour), d.base+int64(13*time.Hour)
+		b.Run("hour/flow="+q.Flow, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := bed.client.Ask(b.Context(), &q); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	bed.kill()
+	bed.replaceIn(b, "[archive]\nurl", "[archive]\n# url")
+	b.Run("stream", func(b *testing.B) {
+		for b.Loop() {
+			bed.start(b)
+			bed.kill()
+		}
+	})
+}
