@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -231,6 +232,51 @@ func TestFolder(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(path, stagingFolder, "of-c2")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestExpire: retention deletes the files that are too old and the oldest ones beyond the bytes, from the bucket too; a file that another
+// collector deleted is no fault.
+func TestExpire(t *testing.T) {
+	a, from := monthOfRows(t, 16, 10)
+	a.config.Age, a.config.Bytes = 365*24*time.Hour, 1<<40
+	everything := Wanted{from, from + int64(time.Hour), []record.Kind{record.PINT}, -1}
+	var rows atomic.Int64
+	count := func() int64 {
+		t.Helper()
+		rows.Store(0)
+		if err := a.Load(t.Context(), everything, func(record.Header, []byte, int64) error { rows.Add(1); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return rows.Load()
+	}
+	if err := a.expire(t.Context()); err != nil || count() != 12*16 || a.counts.deleted.Load() != 0 {
+		t.Fatalf("%d rows, %v", count(), err)
+	}
+	first := a.index.overlapping(record.PINT, from, from+1)
+	if len(first) != 1 {
+		t.Fatal(first)
+	}
+	if err := a.bucket.remove(t.Context(), first[0].Name()); err != nil {
+		t.Fatal(err)
+	}
+	if got := count(); got != 11*16 {
+		t.Errorf("%d rows without a file that is gone", got)
+	}
+	_, before := a.index.size()
+	a.config.Bytes = before - 1
+	if err := a.expire(t.Context()); err != nil || count() != 10*16 || a.counts.deleted.Load() != 1 {
+		t.Errorf("by bytes: %d rows, %d files deleted, %v", count(), a.counts.deleted.Load(), err)
+	}
+	a.config.Age = 24 * time.Hour
+	if err := a.expire(t.Context()); err != nil || count() != 0 {
+		t.Errorf("by age: %d rows, %v", count(), err)
+	}
+	if err := a.bucket.list(t.Context(), prefix, func(name string, _ int64) { t.Errorf("%s is left", name) }); err != nil {
+		t.Error(err)
+	}
+	if files, _ := a.index.size(); files > 24*12+1 {
+		t.Errorf("the index has %d files of a day", files)
 	}
 }
 
