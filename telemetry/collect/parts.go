@@ -101,7 +101,10 @@ func (c *Collector) begin(ctx context.Context, give context.CancelCauseFunc) (re
 func (c *Collector) fill(ctx context.Context, stream nats_js.Stream, added Mask, before uint64) {
 	began, next := time.Now(), uint64(1)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := c.fillFrom(ctx, stream, added, &next, before)
+		err := errMore
+		for errors.Is(err, errMore) {
+			err = c.fillFrom(ctx, stream, added, &next, before)
+		}
 		if err == nil {
 			c.hold(added)
 			c.config.Log.Info("partitions are taken", zap.Ints("partitions", added.List()), zap.Duration("took", time.Since(began).Round(time.Millisecond)))
@@ -116,6 +119,11 @@ func (c *Collector) fill(ctx context.Context, stream nats_js.Stream, added Mask,
 	}
 }
 
+// errMore says that there may be more messages: what a server counts as pending while others come may be too few. A new consumer's
+// count is exact.
+var errMore = errors.New("there may be more messages")
+
+// fillFrom applies messages from a sequence number on, which it moves, to the last one before another number.
 func (c *Collector) fillFrom(ctx context.Context, stream nats_js.Stream, added Mask, next *uint64, before uint64) error {
 	config := nats_js.OrderedConsumerConfig{
 		FilterSubjects: digestFilters(added), MaxResetAttempts: 1, InactiveThreshold: time.Minute,
@@ -150,7 +158,7 @@ func (c *Collector) fillFrom(ctx context.Context, stream nats_js.Stream, added M
 		c.apply(m, meta, added)
 		*next = meta.Sequence.Stream + 1
 		if meta.NumPending == 0 {
-			return nil
+			return errMore
 		}
 	}
 }

@@ -52,7 +52,7 @@ type PartGone struct {
 
 // The bounds of a Part, which comes from elsewhere.
 const (
-	maxPartSinks = 1 << 16
+	maxPartSinks = 1 << 14
 	maxPartRows  = 1 << 12
 	maxGone      = 1 << 48 // so that sums stay in 63 bits
 )

@@ -88,7 +88,7 @@ const (
 	maxWaiting = 256
 	queueName  = "holders"
 	// flushWait bounds the end of a connection that does not answer.
-	flushWait = time.Second
+	flushWait = 300 * time.Millisecond
 )
 
 // Run serves the partitions that the reader holds until ctx ends.

@@ -37,7 +37,7 @@ const (
 	maxHello   = 1 << 10
 	maxMembers = 4 * record.Partitions
 	// handover is how long a member that leaves waits for others to take what it has: less than an operator waits for its end.
-	handover = 3 * time.Second
+	handover = 2500 * time.Millisecond
 )
 
 // plan is who is to have which partition, as a member sees it.
@@ -186,7 +186,7 @@ func (m *Member) Leave() {
 	m.mu.Lock()
 	alone := len(m.members) < 2
 	m.mu.Unlock()
-	if alone {
+	if nc := m.conn(); alone || nc == nil || !nc.IsConnected() {
 		return
 	}
 	close(m.leave)

@@ -17,7 +17,7 @@ const version = 1
 // The bounds of messages, in bytes.
 const (
 	maxRequest = 4 << 10
-	maxHead    = 2 << 20
+	maxHead    = 4 << 20
 	pageBytes  = 1 << 20 // of records in an answer, but for one record
 )
 
