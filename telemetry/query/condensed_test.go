@@ -15,30 +15,50 @@ import (
 // condensed is the store of a sink that condensed the same digests, slice by slice.
 func (n *sinks) condensed(t testing.TB, share uint8, flows int) *sinks {
 	t.Helper()
-	c, err := sink.NewCondenser(n.plan, sink.CondenserConfig{MaxFlows: 1000, Partitions: record.Partitions})
-	if err != nil {
-		t.Fatal(err)
-	}
+	return n.condensedIn(t, share, flows, func(int64) bool { return true })
+}
+
+// condensedIn is the store of a sink that condensed in some slices, and sent all digests in the others.
+func (n *sinks) condensedIn(t testing.TB, share uint8, flows int, in func(slice int64) bool) *sinks {
+	t.Helper()
+	var c *sink.Condenser
 	other := *n
 	other.store = &store.Store{}
 	sequence, sent := [record.Partitions]uint64{}, [record.Partitions]uint64{}
 	for from := 0; from < len(n.all); {
 		slice := int64(n.all[from].TimeNs) >> sliceBits
 		var raw [record.Partitions][]pint.Record
+		switch {
+		case !in(slice):
+			c = nil
+		case c == nil:
+			var err error
+			if c, err = sink.NewCondenser(n.plan, sink.CondenserConfig{MaxFlows: 1000, Partitions: record.Partitions}); err != nil {
+				t.Fatal(err)
+			}
+		}
 		for ; from < len(n.all) && int64(n.all[from].TimeNs)>>sliceBits == slice; from++ {
 			o := &n.all[from]
-			c.Add(o)
-			if pint.Sampled(o.ID, share) {
+			if c != nil {
+				c.Add(o)
+			}
+			if c == nil || pint.Sampled(o.ID, share) {
 				p := o.Flow.Partition(record.Partitions)
 				raw[p] = append(raw[p], *o)
 			}
 		}
-		for p, x := range c.Take(flows) {
-			if x.Packets == 0 {
+		all := make([]pint.Condensed, record.Partitions)
+		if c != nil {
+			all = c.Take(flows)
+		}
+		for p, x := range all {
+			if x.Packets == 0 && len(raw[p]) == 0 {
 				continue
 			}
-			x.Share = share
-			b := &pint.DigestBatch{Boot: 1, Sequence: sequence[p], Sent: sent[p], Plan: n.plan.ID, Records: raw[p], Condensed: &x}
+			b := &pint.DigestBatch{Boot: 1, Sequence: sequence[p], Sent: sent[p], Plan: n.plan.ID, Records: raw[p]}
+			if c != nil {
+				x.Share, b.Condensed = share, &x
+			}
 			sequence[p]++
 			sent[p] += uint64(len(raw[p]))
 			add(t, other.store, record.Header{Kind: record.PINT, Switch: 21, Instance: uint16(p), Plan: n.plan.ID, Start: slice << sliceBits, Span: 1 << sliceBits, Hash: n.plan.Hash},
@@ -130,5 +150,84 @@ func TestCondensedAnswers(t *testing.T) {
 	short := ask[*PathAnswer](t, n.condensed(t, 9, 10).engine(), &Question{Kind: KindPath})
 	if short.LeftOut == 0 || short.LeftOut >= flows*packets {
 		t.Errorf("%d packets are left out of %d", short.LeftOut, flows*packets)
+	}
+}
+
+// TestCondensedForATime: where a sink condensed in a part of the window alone, the paths of the other parts are those that all digests
+// there tell, before, between and behind.
+func TestCondensedForATime(t *testing.T) {
+	n := newSinks(t, pintplan.Default())
+	key := Key{Version: 4, Proto: 6, Src: [16]byte{10, 0, 0, 1}, Dst: [16]byte{10, 0, 1, 1}, SrcPort: 1, DstPort: 443}
+	const perSlice, slices8 = 200, 8
+	paths := [][]uint32{{1, 10, 4}, {1, 11, 4}, {1, 12, 4}}
+	for _, sw := range []uint32{1, 4, 10, 11, 12} { // known, and with records
+		other := key
+		other.SrcPort = uint16(100 + sw)
+		n.send(other, 1, sw)
+	}
+	// The path changes in the middle of slices 1, 3, 5 and 7.
+	at := func(ns int64) []uint32 {
+		return paths[(ns+1<<sliceBits-1<<(sliceBits-1))>>(sliceBits+1)%int64(len(paths))]
+	}
+	for i := range int64(perSlice * slices8) {
+		ns := i << sliceBits / perSlice
+		n.send(key, ns, at(ns)...)
+	}
+	n.flush(t, nil)
+	for name, in := range map[string]func(int64) bool{
+		"never":    func(int64) bool { return false },
+		"first":    func(s int64) bool { return s < 3 },
+		"last":     func(s int64) bool { return s >= 5 },
+		"between":  func(s int64) bool { return s == 2 || s == 3 },
+		"on, off":  func(s int64) bool { return s/2%2 == 0 },
+		"but some": func(s int64) bool { return s != 4 && s != 5 },
+		"always":   func(int64) bool { return true },
+	} {
+		c := n.condensedIn(t, 4, 1000, in)
+		e := c.engine()
+		e.Switches = []uint64{1, 4, 10, 11, 12}
+		a := ask[*PathAnswer](t, e, &Question{Kind: KindPath, Flow: FormatKey(key)})
+		if len(a.Flows) != 1 || !a.Flows[0].Certain || a.Flows[0].Packets != perSlice*slices8 {
+			t.Fatalf("%s: %+v", name, a.Flows)
+		}
+		f := &a.Flows[0]
+		number := func(hop int) uint32 { return uint32(f.Hops[hop].Number) }
+		if end := at(slices8<<sliceBits - 1); len(f.Hops) != 3 || number(1) != end[1] {
+			t.Errorf("%s: the path at the end is %+v, want %v", name, f.Hops, end)
+		}
+		if len(f.Passages) != 5 || f.Changes != 4 {
+			t.Errorf("%s: %d passages and %d changes, want 5 and 4: %+v", name, len(f.Passages), f.Changes, f.Passages)
+		}
+		p, err := e.joined(e.window())
+		if err != nil {
+			t.Fatal(err)
+		}
+		passages := p.Path(key)
+		for s := range int64(slices8) {
+			if s%2 == 1 {
+				continue // it changes in these
+			}
+			middle, got := s<<sliceBits+1<<(sliceBits-1), []uint32(nil)
+			for _, x := range passages {
+				if x.From <= middle {
+					got = x.Switches
+				}
+			}
+			if !slices.Equal(got, at(middle)) {
+				t.Errorf("%s: the path in the middle of slice %d is %v, want %v", name, s, got, at(middle))
+			}
+		}
+	}
+}
+
+// TestTallyOfMany: what sinks counted is more than single digests ever are.
+func TestTallyOfMany(t *testing.T) {
+	for _, bits := range []int{8, denseBits + 1} {
+		y := newTally(&coding{Query: &pint.Query{Bits: bits}})
+		y.addMany(3, 1<<33)
+		y.addMany(7, 1<<32)
+		if p := y.places([]float64{0.5, 0.9}); p[0].code != 3 || p[1].code != 7 {
+			t.Errorf("codes of %d bits: %+v", bits, p)
+		}
 	}
 }

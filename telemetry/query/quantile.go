@@ -63,7 +63,7 @@ func (c *coding) steps() (epsilon, delta float64) {
 // tally counts samples by their codes, all of them: quantiles of it are exact but for
 // the codes' steps.
 type tally struct {
-	dense  []uint32          // by code, of codes of few bits
+	dense  []uint64          // by code, of codes of few bits
 	sparse map[uint64]uint64 // of others
 	n      uint64
 }
@@ -73,7 +73,7 @@ const denseBits = 12
 
 func newTally(c *coding) *tally {
 	if c.Bits <= denseBits {
-		return &tally{dense: make([]uint32, 1<<c.Bits)}
+		return &tally{dense: make([]uint64, 1<<c.Bits)}
 	}
 	return &tally{sparse: map[uint64]uint64{}}
 }
@@ -91,14 +91,14 @@ func (t *tally) add(code uint64) {
 func (t *tally) addMany(code, n uint64) {
 	t.n += n
 	if t.dense != nil {
-		t.dense[code&uint64(len(t.dense)-1)] += uint32(n)
+		t.dense[code&uint64(len(t.dense)-1)] += n
 		return
 	}
 	t.sparse[code] += n
 }
 
 // bytes is the tally's memory, about.
-func (t *tally) bytes() int64 { return int64(4*len(t.dense) + 48*len(t.sparse) + 64) }
+func (t *tally) bytes() int64 { return int64(8*len(t.dense) + 48*len(t.sparse) + 64) }
 
 func (t *tally) reset() {
 	clear(t.dense)

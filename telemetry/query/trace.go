@@ -3,6 +3,7 @@ package query
 import (
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/sink"
@@ -58,10 +59,10 @@ type note struct {
 // traced is what digests in the order of time say of a flow's path.
 type traced struct {
 	sink.Flow
+	begun       bool // something is known of the flow
 	first, last int64
 	stray       int64       // when the last digest contradicted the path
 	ways        []tracedWay // certain ones; the first one from the first digest on
-	noted       []uint64    // the path by a sink's notes, which read all digests; nil: by those that there are here
 
 	// parallel are the paths that the packets took at once, those of most packets first, if there were several. Then this one is
 	// the first of them, but with the packets of all and without ways: there is no one path of a time.
@@ -69,96 +70,88 @@ type traced struct {
 	mark     uint64 // what its packets have in common, by tracer.mark
 }
 
-// Path is the flow's path, hop 1 first, or nil while it is not known.
-func (f *traced) Path() []uint64 {
-	if f.noted != nil {
-		return f.noted
-	}
-	return f.Flow.Path()
-}
-
-// Certain reports whether the path is.
-func (f *traced) Certain() bool { return f.noted != nil || f.Flow.Certain() }
-
-// Hops is the length of the path, 0 without a digest.
-func (f *traced) Hops() int {
-	if f.noted != nil {
-		return len(f.noted)
-	}
-	return f.Flow.Hops()
-}
-
-// Left is how many candidates a hop has; 0: not narrowed down.
-func (f *traced) Left(hop int) int {
-	if f.noted != nil {
-		return 1
-	}
-	return f.Flow.Left(hop)
-}
-
-// Doubt bounds the probability that the path is wrong.
-func (f *traced) Doubt() float64 {
-	if f.noted != nil {
-		return decoderDoubt
-	}
-	return f.Flow.Doubt()
-}
-
-// Kept is how many digests the path is to be decoded from.
-func (f *traced) Kept() int {
-	if f.noted != nil {
-		return 0
-	}
-	return f.Flow.Kept()
-}
-
-// note adds what sinks condensed, in the order of time. If they know a path, theirs is taken: they read all digests.
-func (f *traced) note(notes []note) {
-	if len(notes) == 0 {
-		return
-	}
-	raw := f.Packets
-	f.Packets = 0
-	var ways []tracedWay
-	for _, n := range notes {
-		f.Packets += n.packets
-		f.Changes += n.changes
-		if raw == 0 && f.first == 0 {
-			f.first = n.from
-		}
-		f.first, f.last = min(f.first, n.from), max(f.last, n.to-1)
-		if n.path == nil && n.changes == 0 {
-			continue
-		}
-		switch last := len(ways) - 1; {
-		case last >= 0 && ways[last].path == nil:
-			ways[last].path = n.path // it had changed in a slice before
-		case last < 0 || !slices.Equal(ways[last].path, n.path):
-			ways = append(ways, tracedWay{n.from, n.path})
-		}
-		f.noted = n.path
-	}
-	f.Packets = max(f.Packets, raw)
-	if f.noted != nil {
-		f.ways = ways
-		f.bound()
-	}
-}
-
-// trace decodes the digests of one flow, of which sinks have notes; every says to read one of so many.
+// trace decodes the digests of one flow, of which sinks have notes; every says to read one of so many. In slices of which a sink knows
+// the path, that is taken, since it read all digests. What is before, between and behind these is decoded: of it all digests are here.
 func (t *tracer) trace(records []pint.Record, notes []note, every int) *traced {
 	f := &traced{}
-	if t.checksum >= 0 {
-		f = t.byChecksum(records, every)
-	} else {
-		for i := 0; i < len(records); i += every {
-			t.add(f, &records[i])
+	if !slices.ContainsFunc(notes, func(n note) bool { return n.path != nil }) {
+		if t.checksum >= 0 {
+			f = t.byChecksum(records, every)
+		} else {
+			t.decode(f, records, every)
+		}
+		f.count(notes)
+		return f
+	}
+	noted, until := uint64(0), int64(math.MinInt64) // packets of notes, and the end of those so far
+	for _, n := range notes {
+		noted += n.packets
+		if n.path == nil && n.changes == 0 {
+			continue // the digests of its share may know more
+		}
+		alone := n.from > until
+		if alone {
+			before := firstFrom(records, n.from)
+			t.decode(f, records[:before], every)
+			records = records[before:]
+		}
+		until = max(until, n.to)
+		records = records[firstFrom(records, until):]
+		f.note(&n, alone)
+	}
+	t.decode(f, records, every)
+	f.Packets += noted
+	return f
+}
+
+// firstFrom is how many records are from before a time.
+func firstFrom(records []pint.Record, ns int64) int {
+	return sort.Search(len(records), func(i int) bool { return int64(records[i].TimeNs) >= ns })
+}
+
+// count adds what sinks condensed, where they know no path.
+func (f *traced) count(notes []note) {
+	raw, packets := f.Packets, uint64(0)
+	for _, n := range notes {
+		packets += n.packets
+		f.Changes += n.changes
+		f.during(n.from, n.to-1)
+	}
+	f.Packets = max(packets, raw)
+}
+
+// during notes that the flow had packets at these times.
+func (f *traced) during(first, last int64) {
+	if !f.begun {
+		f.begun, f.first, f.last = true, first, last
+	}
+	f.first, f.last = min(f.first, first), max(f.last, last)
+}
+
+// note goes on with what a sink condensed in a slice. alone: the sink did not condense just before, so it does not know of a change since.
+func (f *traced) note(n *note, alone bool) {
+	f.during(n.from, n.to-1)
+	changes := n.changes
+	switch last := len(f.ways) - 1; {
+	case last >= 0 && f.ways[last].path == nil:
+		f.ways[last].path = n.path // it had changed before
+	case last < 0 || !slices.Equal(f.ways[last].path, n.path):
+		f.ways = append(f.ways, tracedWay{n.from, n.path})
+		f.bound()
+		if alone && last >= 0 {
+			changes = max(changes, 1)
 		}
 	}
-	if f.parallel == nil { // else no note is of one path
-		f.note(notes)
+	was := f.Flow
+	f.Flow = sink.Known(n.path, decoderDoubt)
+	f.Packets, f.Changes, f.Strays = was.Packets, was.Changes+changes, was.Strays
+}
+
+// decode goes on with digests.
+func (t *tracer) decode(f *traced, records []pint.Record, every int) {
+	for i := 0; i < len(records); i += every {
+		t.add(f, &records[i])
 	}
-	return f
 }
 
 // add takes in a digest.
@@ -168,10 +161,7 @@ func (t *tracer) add(f *traced, o *pint.Record) {
 		return
 	}
 	now := int64(o.TimeNs)
-	if f.Packets == 0 {
-		f.first = now
-	}
-	f.last = now
+	f.during(now, now)
 	length := f.Hops()
 	switch t.decoder.Add(&f.Flow, o.ID, r.Digest, int(o.Hops)) {
 	case sink.Certain:

@@ -3,6 +3,7 @@ package sink
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/encode"
@@ -126,6 +127,18 @@ const (
 	certain
 	suspected // was certain; a stray digest took the certainty of its hops
 )
+
+// Known is the state of a flow whose path is certain, with at most that doubt; without a path, of a flow without a digest.
+func Known(path []uint64, doubt float64) Flow {
+	if len(path) == 0 {
+		return Flow{}
+	}
+	f := Flow{hops: len(path), path: slices.Clone(path), state: certain, check: make([]uint8, len(path))}
+	for i := range f.check {
+		f.check[i] = uint8(min(math.Ceil(math.Log2(float64(len(path))/doubt)), 200))
+	}
+	return f
+}
 
 // Path is the flow's path, hop 1 first, or nil while it is not known. It is
 // valid until the next digest.
