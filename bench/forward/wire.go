@@ -402,6 +402,7 @@ func (c *Wire) measureSize(ctx context.Context, size int, run uint16, report *Wi
 			lossless = 0
 		}
 	}
+	s.reached(flood.sent.Rate, flood.loss())
 	if s.Throughput > 0 {
 		step("latency")
 		for _, share := range []float64{0.1, 0.5, 0.9, 1} {
@@ -418,6 +419,22 @@ func (c *Wire) measureSize(ctx context.Context, size int, run uint16, report *Wi
 	}
 	s.judge()
 	return s, nil
+}
+
+// reached takes the highest rate of any trial without loss as the throughput, where the source is the limit: a machine that holds the source
+// up lets some trials reach less than others. rate and loss are those of the full load.
+func (s *WireSize) reached(rate, loss float64) {
+	if !s.Limited {
+		return
+	}
+	for _, p := range append(s.Loss, LossPoint{rate, loss}) {
+		if p.Loss == 0 {
+			s.Throughput = max(s.Throughput, p.Rate)
+		}
+	}
+	if s.Line > 0 {
+		s.Throughput = min(s.Throughput, s.Line)
+	}
 }
 
 func wireLatency(share float64, t *trial) WireLatency {

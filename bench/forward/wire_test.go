@@ -123,6 +123,20 @@ func TestWireRounds(t *testing.T) {
 	}
 }
 
+// TestWireReached: of a source that is the limit, and was held up in the search, each trial without loss counts.
+func TestWireReached(t *testing.T) {
+	for _, tt := range []struct {
+		limited    bool
+		rate, loss float64
+		want       float64
+	}{{true, 136e3, 0, 136e3}, {true, 136e3, 0.1, 80e3}, {false, 136e3, 0, 9730}, {true, 900e3, 0, 812e3}} {
+		s := WireSize{Line: 812e3, Limited: tt.limited, Throughput: 9730, Loss: []LossPoint{{100e3, 0.2}, {80e3, 0}, {60e3, 0}}}
+		if s.reached(tt.rate, tt.loss); s.Throughput != tt.want {
+			t.Errorf("%+v: %g", tt, s.Throughput)
+		}
+	}
+}
+
 // TestWirePage: the diagrams of a report have their points within the frame, and axes with round ticks.
 func TestWirePage(t *testing.T) {
 	r := WireReport{TX: "eth1", RX: "eth2", Speed: 10e9, Sizes: []WireSize{
