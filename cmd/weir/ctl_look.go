@@ -51,7 +51,7 @@ the graph.
 			return printTraces(cmd.OutOrStdout(), r)
 		},
 	}
-	cmd.Flags().IntVar(&count, "count", 1, "follow so many packets, up to 1000")
+	cmd.Flags().IntVarP(&count, "count", "c", 1, "follow so many packets, up to 1000")
 	cmd.Flags().DurationVar(&wait, "wait", 5*time.Second, "for the packets, up to a minute")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as one JSON object")
 	return cmd
@@ -105,7 +105,7 @@ packet waits.
 	f.StringVarP(&co.file, "write", "w", "", "write to `FILE`; -: standard output")
 	f.StringVar(&co.q.Stage, "at", "", "the `STAGE`; default: the first one")
 	f.StringVar(&co.q.Edge, "edge", "before", "before, after or dropped")
-	f.Uint64Var(&co.q.Count, "count", 0, "end after so many packets; 0: do not")
+	f.Uint64VarP(&co.q.Count, "count", "c", 0, "end after so many packets; 0: do not")
 	f.Uint32Var(&co.q.Truncate, "truncate", 0, "keep so many `BYTES` of each packet; 0: all in its frames")
 	f.DurationVar(&co.duration, "duration", 0, "end after this time; 0: do not")
 	_ = cmd.MarkFlagRequired("write")

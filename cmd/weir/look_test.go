@@ -132,7 +132,7 @@ func TestCapture(t *testing.T) {
 		}
 	}
 	// Behind the router the hop count is one less; cut packets keep their length.
-	frames, headers = captured(t, strings.NewReader(r.ctl(t, "capture", "-w", "-", "--count", "20", "--at", "l3", "--edge", "after", "--truncate", "40")))
+	frames, headers = captured(t, strings.NewReader(r.ctl(t, "capture", "-w", "-", "-c", "20", "--at", "l3", "--edge", "after", "--truncate", "40")))
 	for i := range frames {
 		if len(frames[i]) != 40 || headers[i].WireLen != 124 || frames[i][22] != 63 || frames[i][32]>>7 != 0 {
 			t.Errorf("packet %d behind l3: %+v %x", i, headers[i], frames[i])

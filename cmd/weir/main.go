@@ -68,8 +68,11 @@ interfaces through AF_XDP, on a pipeline of stages that a TOML file names.
 
   weir switch -c FILE          run a switch
   weir ctl show ports          look into a running one
+  weir collect -c FILE         receive the records of switches, with a page
+  weir query path --dst NET    ask what they measured
   weir plan --queries FILE     make the plan of stage pint from queries
   weir lab run FILE            run a network of switches and hosts on this machine
+  weir bench forward           measure against other switches, or a device of your own
   weir replay --in FILE.pcap   run the same pipeline over a capture, without root
 
 Exit status: 0 good; 1 something failed at work; 2 the command line, the

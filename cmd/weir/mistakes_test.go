@@ -35,7 +35,7 @@ var mistakes = []struct {
 	{"a former key", "[switch]\nname = \"s1\"\ngraph = [\"parse\", \"policer\", \"l2\"]\n[[port]]\ninterface = \"eth1\"\n[[stages.policer.port]]\nname = \"eth1\"\nrate_bits = 1000000\n", "switch -c FILE --check"},
 	{"a view that does not exist", "", "ctl show prots"},
 	{"a switch that does not run", "", "ctl --name no-such-switch show ports"},
-	{"a question without its flow", "", "query delay --from s1:p0"},
+	{"a question without its other end", "", "query delay --from s1:p0"},
 	{"a rate that is none", "", "gen -i eth0 --rate fast"},
 	{"a percentage above all", "", "gen -i eth0 --rate 150%"},
 	{"a link that loses more than all", "name = \"l\"\n[[host]]\nname = \"h1\"\n[[host]]\nname = \"h2\"\n[[link]]\nendpoints = [\"h1\", \"h2\"]\nloss = 5\ndelay = \"1m\"\nrate = \"fast\"\n", "lab check FILE"},
