@@ -388,20 +388,23 @@ func testHistory(t *testing.T, archive string, made func(b *collectBed)) {
 // BenchmarkColdStart starts a collector whose stream has a day of records: two batches of 20 digests each second. Once it has an archive that has
 // all but the last seconds, once none.
 func BenchmarkColdStart(b *testing.B) {
-	const records = 2 * 86400
+	records := uint64(2 * 86400)
+	if testing.Short() {
+		records = 2000
+	}
 	bed := newCollectBed(b, "", fmt.Sprintf("[archive]\nurl = %q\nflush = \"1s\"\nrecent = \"1s\"\n", "file://"+filepath.Join(b.TempDir(), "archive")))
 	bed.start(b)
 	spool, shipper := sender(b, jetstream.Options{Servers: []string{"nats://" + bed.nats}, Inbox: jetstream.Acks(1)})
 	d := &digests{sw: 1, base: clock.Kernel.TAI() - int64(24*time.Hour), every: int64(time.Second) / 2}
 	for d.next < records {
-		d.write(b, spool, d.next+10_000)
+		d.write(b, spool, min(d.next+10_000, records))
 		awaitState(b, "records to be sent", func() (string, bool) {
 			return fmt.Sprint(shipper.Status()), pintCounts(spool).Sent.Records+20_000 > d.next
 		})
 	}
 	awaitState(b, "all to be archived", func() (string, bool) {
 		n := bed.metric(b, "weir_collect_archive_records_total")
-		return fmt.Sprint(n), n == records
+		return fmt.Sprint(n), n == float64(records)
 	})
 	bed.stop(b)
 	b.Run("archive", func(b *testing.B) {
@@ -413,7 +416,8 @@ func BenchmarkColdStart(b *testing.B) {
 	bed.start(b)
 	flow := query.FormatKey(query.Key(digestFlow(3)))
 	for _, q := range []query.Question{{Kind: query.KindLatency, Flow: flow}, {Kind: query.KindLatency}} {
-		q.Start, q.End = d.base+int64(12*time.Hour), d.base+int64(13*time.Hour)
+		q.Start = d.base + int64(records/2)*d.every
+		q.End = q.Start + int64(time.Hour)
 		b.Run("hour/flow="+q.Flow, func(b *testing.B) {
 			for b.Loop() {
 				if _, err := bed.client.Ask(b.Context(), &q); err != nil {
