@@ -280,17 +280,18 @@ func firstBehind(ctx context.Context, stream nats_js.Stream, subject string, seq
 	if err != nil {
 		return 0, time.Time{}, fmt.Errorf("look at the stream: %w", err)
 	}
-	for m := range batch.Messages() {
-		meta, err := m.Metadata()
-		if err != nil {
+	m, some := <-batch.Messages()
+	if !some {
+		if err := batch.Error(); err != nil {
 			return 0, time.Time{}, fmt.Errorf("look at the stream: %w", err)
 		}
-		return meta.Sequence.Stream, meta.Timestamp, nil
+		return 0, time.Time{}, nil
 	}
-	if err := batch.Error(); err != nil {
+	meta, err := m.Metadata()
+	if err != nil {
 		return 0, time.Time{}, fmt.Errorf("look at the stream: %w", err)
 	}
-	return 0, time.Time{}, nil
+	return meta.Sequence.Stream, meta.Timestamp, nil
 }
 
 // cursors are up to where the subjects of a kind are archived, by whichever collector: one subject where all partitions are
