@@ -67,8 +67,8 @@ type Collecting struct {
 	// FlowSeed is the seed of [stages.parse] in the switches.
 	FlowSeed uint64 `toml:"flow_seed"`
 	// Coordinate has the collector choose the numbers of subepochs of DiSketch's fragments from the records of all
-	// switches and the paths of flows, and send them to the switches. A collector of one partition of several does
-	// not: it has not all paths.
+	// switches and the paths of flows, and send them to the switches; otherwise each switch chooses its own. A collector of one partition of
+	// several cannot: it has not all paths.
 	Coordinate bool `toml:"coordinate"`
 }
 
@@ -136,7 +136,7 @@ func (c *Collect) Certificates() collect.TLS {
 // machine alone.
 func DefaultCollect() *Collect {
 	return &Collect{
-		Collect:    Collecting{Listen: "127.0.0.1:9470", Coordinate: true},
+		Collect:    Collecting{Listen: "127.0.0.1:9470"},
 		NATS:       collect.DefaultNATS(),
 		Retention:  collect.DefaultRetention(),
 		Archive:    collect.DefaultArchive(),

@@ -77,7 +77,7 @@ func TestCoordinate(t *testing.T) {
 	if err := os.WriteFile(paths, []byte(`[{"switches": ["s1", "s2", "s3"]}]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text = append([]byte(fmt.Sprintf("[collect]\npaths = %q\n", paths)), text[len("[collect]\n"):]...)
+	text = append([]byte(fmt.Sprintf("[collect]\ncoordinate = true\npaths = %q\n", paths)), text[len("[collect]\n"):]...)
 	if err := os.WriteFile(b.file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
