@@ -30,6 +30,9 @@ type Volumes struct {
 	unit  Unit
 	rates []float64
 	total float64
+	whole bool // total is counted, not estimated
+	// What all flows sent at least and at most.
+	least, most float64
 	// Of the least of a flow's rows, others have noise in the median, and at most
 	// outlier with the confidence asked for.
 	noise, outlier float64
@@ -62,11 +65,17 @@ func (p *Point) Volumes(unit Unit, confidence float64) *Volumes {
 		}
 		cells := v.cells[r*c : min(r*c+c, p.kept)]
 		if len(cells) >= most { // the last row that is whole
-			v.total, most = 0, len(cells)
+			counted, packets := 0.0, 0.0
+			most = len(cells)
 			for i := range cells {
-				v.total += cells[i].in(unit) / rate
+				counted, packets = counted+cells[i].in(unit), packets+float64(cells[i].Count)
 			}
-			v.total *= float64(c) / float64(len(cells)) // the first columns are a sample
+			v.total = counted / rate * float64(c) / float64(most) // the first columns are a sample
+			v.whole = most == c && rate == 1
+			v.least, v.most = counted, counted
+			if !v.whole {
+				v.most = max(v.total, counted+max(float64(p.packets)-packets, 0)*largest[unit])
+			}
 		}
 		all = appendWindows(all, cells, k, unit, rate)
 		rows++
@@ -90,8 +99,14 @@ func appendWindows(list []float64, cells []Cell, k int, unit Unit, rate float64)
 	return list
 }
 
-// Total is what all flows sent; estimated where no row counts all.
+// largest is what a packet has at most, by unit.
+var largest = [...]float64{Packets: 1, Bytes: 1<<16 - 1}
+
+// Total is what all flows sent; estimated where no row counts all, or a budget cut those that do.
 func (v *Volumes) Total() float64 { return v.total }
+
+// TotalBounds are what all flows sent at least and at most, whatever the chance; whole: both are Total.
+func (v *Volumes) TotalBounds() (least, most float64, whole bool) { return v.least, v.most, v.whole }
 
 // Noise is what others have of a flow's row: in the median, and at most, with the confidence
 // asked for.

@@ -70,7 +70,7 @@ func (e *Engine) HeavyHittersAt(at At, unit oblivious.Unit, theta, epsilon float
 		return nil, err
 	}
 	total, noise, outlier := sum.total, sum.noise, sum.outlier
-	h.Volume, h.Unsent = Bounded{total, total, total}, sum.unsent
+	h.Volume, h.Unsent = Bounded{total, sum.least, sum.most}, sum.unsent
 	if total == 0 {
 		return h, nil // nothing passed
 	}
@@ -88,7 +88,7 @@ func (e *Engine) HeavyHittersAt(at At, unit oblivious.Unit, theta, epsilon float
 	})
 	// An estimate is no further below the truth than the noise taken out of it, and above it by
 	// more than what outliers add with probability delta.
-	if least := 2 * max(noise, outlier-noise) / total; !sum.sampled && sum.unsent == 0 && least <= theta {
+	if least := 2 * max(noise, outlier-noise) / total; !sum.sampled && sum.whole && sum.unsent == 0 && least <= theta {
 		h.LeastEpsilon, h.Guaranteed = &least, epsilon >= least
 	}
 	return h, nil
@@ -148,7 +148,8 @@ func (e *Engine) candidatesAt(flows []Key) ([]Key, error) {
 
 // volumeSums are what the intervals of a point say of one unit.
 type volumeSums struct {
-	total float64
+	total, least, most float64
+	whole              bool // all of total was counted
 	// What others leave in a flow's cells: in the median, and at most, except with the
 	// probability asked for.
 	noise, outlier float64
@@ -163,7 +164,7 @@ func (e *Engine) volumes(points []*store.Point, unit oblivious.Unit, delta float
 	if unit == oblivious.Bytes {
 		of = lds.Bytes
 	}
-	sum := &volumeSums{flows: make([]lds.Volume, len(flows))}
+	sum := &volumeSums{whole: true, flows: make([]lds.Volume, len(flows))}
 	for _, p := range points {
 		if err := e.stopped(); err != nil {
 			return nil, err
@@ -175,6 +176,8 @@ func (e *Engine) volumes(points []*store.Point, unit oblivious.Unit, delta float
 		v := point.Volumes(of, 1-delta/float64(len(points))) // all of them hold
 		noise, outlier := v.Noise()
 		sum.total, sum.noise, sum.outlier = sum.total+v.Total(), sum.noise+noise, sum.outlier+outlier
+		least, most, whole := v.TotalBounds()
+		sum.least, sum.most, sum.whole = sum.least+least, sum.most+most, sum.whole && whole
 		sum.sampled = sum.sampled || v.Sampled()
 		for i, k := range flows {
 			if i%stoppedEach == stoppedEach-1 {

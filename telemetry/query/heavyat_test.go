@@ -48,6 +48,48 @@ func newPointTraffic(t *testing.T, s *store.Store, config lds.Config) (packets, 
 	return packets, bytes
 }
 
+// TestHeavyHittersOfCutPoints: where a budget cut a point's first row, the volume is an estimate with bounds that hold it, and nothing is guaranteed.
+func TestHeavyHittersOfCutPoints(t *testing.T) {
+	config := lds.Config{Rows: 4, Columns: 3000, Virtual: 1, IntervalNs: 1 << 30}
+	p, err := lds.NewPoint(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Begin(1)
+	r := rand.New(rand.NewPCG(11, 13))
+	total := map[oblivious.Unit]float64{}
+	for i := range 30_000 {
+		length := 60 + r.Uint32N(1400)
+		p.Add(Hash(hash.XX, key(i%testFlows), 0), r.Uint64(), config.IntervalNs, length)
+		total[oblivious.Packets]++
+		total[oblivious.Bytes] += float64(length)
+	}
+	for _, c := range []struct {
+		cells int
+		exact bool
+	}{{4 * 3000, true}, {3000, true}, {2999, false}, {700, false}} {
+		p.Keep(c.cells)
+		s := &store.Store{}
+		add(t, s, record.Header{Kind: record.LDS, Switch: 1, Instance: 4, Start: config.IntervalNs, Span: config.IntervalNs}, p.AppendBinary)
+		s.Sort()
+		e := &Engine{Store: s, Confidence: 0.999}
+		at, err := e.ParseAt("b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for unit, truth := range total {
+			h, err := e.HeavyHittersAt(at, unit, 0.5, 0.5, []Key{key(0)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			exact := h.Volume == Bounded{truth, truth, truth}
+			if v := h.Volume; v.Low > truth || v.High < truth || exact != c.exact || h.Guaranteed && !c.exact || v.Value < v.Low || v.Value > v.High {
+				t.Errorf("%d cells: %+v, truth %g, guaranteed %v", c.cells, h.Volume, truth, h.Guaranteed)
+			}
+		}
+	}
+}
+
 // TestHeavyHittersAt compares with the exact counts, and keeps what it promises.
 func TestHeavyHittersAt(t *testing.T) {
 	s := &store.Store{}
