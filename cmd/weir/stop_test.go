@@ -197,6 +197,9 @@ func TestStopWhileReading(t *testing.T) {
 		must(t, err)
 		_, err = js.PublishAsync(jetstream.Subject(&h), text)
 		must(t, err)
+		if i%1000 == 0 {
+			<-js.PublishAsyncComplete() // more than some thousand may not be on their way
+		}
 	}
 	<-js.PublishAsyncComplete()
 	listener, err := b.ns.Listen("tcp", "127.0.0.1:4223")

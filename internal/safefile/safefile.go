@@ -39,6 +39,9 @@ func open(path string, flags int) (*os.File, error) {
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s: %w: it is a %s", path, ErrNotRegular, kind(info.Mode()))
+		if flags&unix.O_NOFOLLOW != 0 { // found in a folder of the process' own, not named by somebody
+			err = fmt.Errorf("%w: remove it", err)
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
