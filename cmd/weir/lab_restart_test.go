@@ -96,6 +96,7 @@ func runRestart(t *testing.T, packets, rate int) *restarted {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.Key = lab.NoKey // the test reads the records itself, and finds sketches' paths by public hashes
 	o := &restarted{config: c, records: filepath.Join(t.TempDir(), "records")}
 	t.Run("run", func(t *testing.T) { // its cleanup ends the switch, which writes its last records
 		l, err := lab.Up(context.Background(), c, lab.Options{File: file, Keep: o.records, Command: []string{os.Args[0], "switch"}})

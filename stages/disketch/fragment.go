@@ -196,6 +196,11 @@ func (f *fragment) endSlices(emit record.Emit) {
 
 // record emits a record.
 func (f *fragment) record(r *disketch.Record, at epoch.Slice, missed uint64, partial bool, emit record.Emit) {
+	// Where no worker had cells in a slice of an epoch that is looked at, the record is of the epoch, and has a part of it.
+	if length := f.epochs.Nanoseconds() >> r.Log; length != uint64(at.Length()) {
+		at = epoch.Slice{Start: int64(r.Epoch<<f.epochs + r.Subepoch*length), Shift: uint8(f.epochs) - r.Log}
+		partial = true
+	}
 	r.Partial = partial || missed*100 > r.Seen // one packet in a hundred at most
 	f.records.Add(1)
 	f.packets.Add(r.Packets)
