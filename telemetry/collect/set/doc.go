@@ -3,9 +3,9 @@
 //
 //	a question ── query.Needs ──> Fetch ── weir.digests.PARTITION ──> Member of who holds it ── a page of records ──> store.With ──> Engine.Ask
 //
-// A request is for a partition, whoever holds it: members listen to the subjects of theirs as one queue, so that while a partition moves
+// A request is for a partition, not for a member: members listen to the subjects of theirs as one queue, so that while a partition moves
 // either one answers. An answer is a page, at most some megabytes; the next one is asked for by the mark behind its last record, which
-// holds in every view of the same records. A partition that nobody serves is known at once, as servers say that there are no
+// holds in every view of the same records. A partition that no member serves is known at once, as servers say that there are no
 // responders; one whose holder is silent after a time.
 //
 // Members that share the partitions among them say once a second that they are there, and which ones they hold. Each computes the same

@@ -79,7 +79,7 @@ func (m *Member) Fetch(ctx context.Context, held collect.Mask, needs query.Needs
 
 // Why a partition could not be had.
 var (
-	errNobody = errors.New("no collector that has them is there")
+	errNoHolder = errors.New("no collector that has them is there")
 	errSilent = errors.New("the collector that has them did not answer in time")
 	errAway   = errors.New("there is no connection to the other collectors")
 	errLarge  = errors.New("the collector that has them has a record that is too large to be sent")
@@ -129,7 +129,7 @@ func (m *Member) page(ctx context.Context, partition int, of *request, wait time
 		answer, err := nc.RequestWithContext(ctx, jetstream.Digests(partition), data)
 		switch {
 		case errors.Is(err, nats.ErrNoResponders):
-			return nil, nil, errNobody
+			return nil, nil, errNoHolder
 		case ctx.Err() != nil:
 			return nil, nil, errSilent
 		case err != nil:

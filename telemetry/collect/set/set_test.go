@@ -10,7 +10,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
-// TestAssign: whoever computes it finds the same plan, none has more than its share, and few partitions move when a member comes.
+// TestAssign: each member finds the same plan, none has more than its share, and few partitions move when a member comes.
 func TestAssign(t *testing.T) {
 	moved, least := 0, 0
 	for n := 1; n <= 2*record.Partitions; n++ {
@@ -44,7 +44,7 @@ func TestAssign(t *testing.T) {
 		t.Errorf("%d partitions move where members come, %d would be enough", moved, least)
 	}
 	if owners := assign(nil); owners[0] != "" {
-		t.Errorf("nobody has %q", owners[0])
+		t.Errorf("no member has %q", owners[0])
 	}
 }
 

@@ -32,7 +32,7 @@ const (
 	helloInterval = time.Second
 	// gone is how long nothing is heard of a member that went without a word.
 	gone = 5 * time.Second
-	// settle is how long a member listens before it takes partitions that nobody has.
+	// settle is how long a member listens before it takes partitions that no member has.
 	settle     = 2 * time.Second
 	maxHello   = 1 << 10
 	maxMembers = 4 * record.Partitions
