@@ -80,10 +80,10 @@ func (m *Member) Fetch(ctx context.Context, held collect.Mask, needs query.Needs
 // Why a partition could not be had.
 var (
 	errNoHolder = errors.New("no collector that has them is there")
-	errSilent = errors.New("the collector that has them did not answer in time")
-	errAway   = errors.New("there is no connection to the other collectors")
-	errLarge  = errors.New("the collector that has them has a record that is too large to be sent")
-	errWrong  = errors.New("the collector that has them sent what cannot be read")
+	errSilent   = errors.New("the collector that has them did not answer in time")
+	errAway     = errors.New("there is no connection to the other collectors")
+	errLarge    = errors.New("the collector that has them has a record that is too large to be sent")
+	errWrong    = errors.New("the collector that has them sent what cannot be read")
 )
 
 // fetch gets one partition, page by page.
