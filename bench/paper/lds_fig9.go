@@ -22,7 +22,7 @@ var ldsClasses = []struct {
 // more than 1,000 packets. all_flows rows are of the median error of all flows, where small ones have the paper's share of the
 // packets: those without a prefix have delays that are correlated over time, by queues, as rivals need it; measured rows have measured
 // ones. There every rival has the memory that the cells of LDS take, and lds_over_best_rival is LDS's error over the least one of a
-// rival's: lds has its 70,000 cells in four rows, as by default, two_rows and one_row as many in fewer, as more flows than cells ask for, and paper_alpha is lds with
+// rival's: lds has its 70,000 cells in as many rows as adapt_rows, the default, chooses for the flows (one), two_rows and four_rows in so many, and paper_alpha is four_rows with
 // the paper's choice of cells. capture rows have the packets of a real trace, in as
 // many cells per flow, and a tenth and ten times of these.
 func ldsFig9(ctx context.Context, o Options) ([]Row, error) {
@@ -109,15 +109,18 @@ func ldsAllFlows(ctx context.Context, o Options, measured delays, t *table) erro
 		return err
 	}
 	small := &crossings{trace: trace}
-	one, two, four := lds.Config{Rows: 1, Columns: 70000, Virtual: 1}, lds.Config{Rows: 2, Columns: 35000, Virtual: 1}, lds.Config{Rows: 4, Columns: 17500, Virtual: 1}
+	two, four := lds.Config{Rows: 2, Columns: 35000, Virtual: 1}, lds.Config{Rows: 4, Columns: 17500, Virtual: 1}
+	fit := four // as adapt_rows has it
+	fit.Rows = four.BestRows(float64(len(trace.Flows)))
+	fit.Columns *= four.Rows / fit.Rows
 	memory := four.Bytes() // of all three
 	by := func(c lds.Config, alpha float64) func(x *crossing) ([]flowError, error) {
 		return func(x *crossing) ([]flowError, error) { return x.ldsErrors(c, nil, alpha) }
 	}
 	schemes := []ldsRival{
-		{"lds", by(four, lds.Balanced)},
+		{"lds", by(fit, lds.Balanced)},
 		{"two_rows", by(two, lds.Balanced)},
-		{"one_row", by(one, lds.Balanced)},
+		{"four_rows", by(four, lds.Balanced)},
 		{"paper_alpha", by(four, lds.PaperAlpha)},
 		{"sampled", func(x *crossing) ([]flowError, error) { return x.sampledErrors(memory), nil }},
 		{"mpe", func(x *crossing) ([]flowError, error) {

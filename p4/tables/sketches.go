@@ -171,8 +171,8 @@ func (b *builder) points(c *points.Config, key, control, field string) {
 	if n := len(ports); n > maxPoints {
 		b.fault(key+".ports", "%d measurement points: the program has %d on either side: name that many ports at most", n, maxPoints)
 	}
-	if c.Rows != pointRows {
-		b.fault(key+".rows", "%d: the program has %d: set rows = %d", c.Rows, pointRows, pointRows)
+	if rows := c.Sketch(b.Hash).Rows; rows != pointRows {
+		b.fault(key+".rows", "%d: the program has %d: set rows = %d", rows, pointRows, pointRows)
 	}
 	columns, ok := powerOfTwo(c.Columns)
 	if !ok || columns > maxLDSColumnBits {

@@ -25,8 +25,8 @@ func (c *Config) classColumns() int { return cmp.Or(c.ClassColumns, c.Columns) }
 // compileClasses returns the listed classes, and passes fail what is wrong with them.
 func (c *Config) compileClasses(fail func(format string, args ...any)) (list []class) {
 	columns := func(key string, n int) {
-		if n != 0 && (n < max(c.Virtual, 1) || n*max(c.Rows, 1) > mostCells) {
-			fail("%s: %d: choose %d (virtual) to %d, which is what fits into a record", key, n, max(c.Virtual, 1), mostCells/max(c.Rows, 1))
+		if n != 0 && (n < max(c.Virtual, 1) || n*max(c.rows(), 1) > mostCells) {
+			fail("%s: %d: choose %d (virtual) to %d, which is what fits into a record", key, n, max(c.Virtual, 1), mostCells/max(c.rows(), 1))
 		}
 	}
 	columns("class_columns", c.ClassColumns)

@@ -33,11 +33,11 @@ func (m *Module) mergeCells(dst, src *cells) {
 func (m *Module) adopt(dst, src *cells) {
 	for i, at := range src.at {
 		n := slices.Index(dst.at, at)
-		if n >= 0 && dst.of[n].now.Config().Equal(src.of[i].now.Config()) {
+		if n >= 0 && dst.of[n].now.Made().Equal(src.of[i].now.Made()) {
 			continue
 		}
-		c := src.of[i].now.Config()
-		t := newTrio(newPoints(slices.Repeat([]lds.Config{c}, 3)), at.class, m.bit)
+		c := src.of[i].now.Made()
+		t := newTrio(newPoints(slices.Repeat([]lds.Config{c}, 3)), at.class, m.bit, src.of[i].rows)
 		if n >= 0 {
 			dst.of[n] = t // the other worker's of other columns has to go
 			continue
@@ -58,6 +58,12 @@ func join(dst, src *lds.Point) {
 		return
 	}
 	dst.Enter(src.Interval())
+	if dst.Config().Rows != src.Config().Rows && dst.Packets() != 0 {
+		// A worker, or the exporter, was held up for so long that they did not come to the same rows.
+		dst.Refuse(src.Packets() + src.Outside())
+		dst.Mark(lds.Partial)
+		return
+	}
 	if err := dst.Merge(src); err != nil {
 		panic(err) // one module has one config
 	}
@@ -78,6 +84,7 @@ func (m *Module) clearCells(c *cells) {
 func (m *Module) Collect(now int64, last bool, emit record.Emit) {
 	m.begin()
 	m.renew()
+	m.interval.Store(now >> m.shift)
 	each := func(s *epoch.Merged[cells]) { m.emit(s, emit) }
 	m.merger.Collect(now, each)
 	if !last {
@@ -99,6 +106,7 @@ func (m *Module) emit(s *epoch.Merged[cells], emit record.Emit) {
 			t.now.Mark(lds.Partial)
 		}
 		if !m.bit {
+			t.choose(t.now, m.interval.Load())
 			m.send(at, i, t.now, s.Missed, emit)
 			continue
 		}
@@ -106,8 +114,8 @@ func (m *Module) emit(s *epoch.Merged[cells], emit record.Emit) {
 			t.late.Mark(lds.Partial) // late packets are among those that the slice lacks
 		}
 		j := m.joiners[at]
-		if j == nil || !j.open.Config().Equal(t.now.Config()) {
-			p := newPoints(slices.Repeat([]lds.Config{t.now.Config()}, 2))
+		if j == nil || !j.open.Made().Equal(t.now.Made()) {
+			p := newPoints(slices.Repeat([]lds.Config{t.now.Made()}, 2))
 			p[0].SetClass(at.class)
 			p[1].SetClass(at.class)
 			if j != nil {
@@ -117,7 +125,10 @@ func (m *Module) emit(s *epoch.Merged[cells], emit record.Emit) {
 			m.joiners[at] = j
 		}
 		j.number = i
-		j.slice(t, s.Missed, func(p *lds.Point, missed uint64) { m.send(at, i, p, missed, emit) })
+		j.slice(t, s.Missed, func(p *lds.Point, missed uint64) {
+			t.choose(p, m.interval.Load())
+			m.send(at, i, p, missed, emit)
+		})
 	}
 	m.dropJoiners(s.Cells.at, emit)
 }
@@ -203,9 +214,11 @@ func (j *joiner) slice(t *trio, missed uint64, send func(p *lds.Point, missed ui
 		t.now.Mark(lds.Partial)
 	}
 	j.open.Begin(number)
+	j.open.SetRows(t.now.Config().Rows)
 	join(j.open, t.now)
 	j.open.Mark(t.now.Flags())
 	j.early.Begin(number + 1)
+	j.early.SetRows(t.early.Config().Rows)
 	join(j.early, t.early)
 	j.begun, j.missed = true, missed
 }
@@ -218,6 +231,7 @@ func (j *joiner) advance(send func(p *lds.Point, missed uint64)) {
 	next := j.open.Interval() + 1
 	send(j.open, j.missed)
 	j.open.Begin(next)
+	j.open.SetRows(j.early.Config().Rows)
 	join(j.open, j.early)
 	j.early.Begin(next + 1)
 	j.missed = 0
@@ -276,6 +290,13 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 		emit(pipeline.Metric{Name: c.name, Help: c.help, Value: float64(c.value)})
 	}
 	plan := m.plan.Load()
+	fewer := 0
+	for _, r := range plan.rows {
+		if n := r.at(m.interval.Load()); n != 0 && n < plan.config.rows() {
+			fewer++
+		}
+	}
+	emit(pipeline.Metric{Name: "adapted_points", Help: "measurement points that count in fewer rows than configured now, as they have more flows than suit these", Value: float64(fewer), Gauge: true})
 	emit(pipeline.Metric{Name: "points", Help: "measurement points: of ports, or of classes", Value: float64(len(plan.points())), Gauge: true})
 	emit(pipeline.Metric{Name: "refused_classes", Help: "pairs of edges in the routing table for which there was no room: give class_columns less, or list those that matter", Value: float64(plan.refused), Gauge: true})
 	if m.egress {

@@ -1,6 +1,7 @@
 package lds
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -29,7 +30,8 @@ type Config struct {
 	// ClassColumns are the Columns of a class, 0: Columns.
 	ClassColumns int `toml:"class_columns"`
 	// Rows, Columns and Virtual are the sketch's R, C and k; Banks its rows'
-	// sampling rates, none: all 1.
+	// sampling rates, none: all 1. Rows 0: 4, and where that is too many for the flows of an interval, fewer with as many more columns, which both ends decide
+	// alike, for 16 intervals each time; always 4 with up to 1,024 columns, a Virtual above 1 or a bank below 1.
 	Rows    int       `toml:"rows"`
 	Columns int       `toml:"columns"`
 	Virtual int       `toml:"virtual"`
@@ -97,12 +99,15 @@ const (
 // DefaultConfig is the paper's reference sketch over intervals of 1.07 s.
 func DefaultConfig() Config {
 	d := lds.DefaultConfig()
-	return Config{Rows: d.Rows, Columns: d.Columns, Virtual: d.Virtual, IntervalBits: 30}
+	return Config{Columns: d.Columns, Virtual: d.Virtual, IntervalBits: 30}
 }
+
+// rows is the most rows of a point.
+func (c *Config) rows() int { return cmp.Or(c.Rows, lds.DefaultConfig().Rows) }
 
 // sketch is the shape of the points on a switch of a hash family.
 func (c *Config) sketch(family hash.Family) lds.Config {
-	return lds.Config{Hash: family, Rows: c.Rows, Columns: c.Columns, Virtual: c.Virtual, Rates: c.Banks, Samples: c.Samples, LostFlows: c.LostFlows, IntervalNs: 1 << c.IntervalBits, Seed: c.Seed}
+	return lds.Config{Hash: family, Rows: c.rows(), Columns: c.Columns, Virtual: c.Virtual, Rates: c.Banks, Samples: c.Samples, LostFlows: c.LostFlows, IntervalNs: 1 << c.IntervalBits, Seed: c.Seed}
 }
 
 // copies is how many points a measurement point takes in a slice of the clock.
@@ -164,8 +169,8 @@ func (c *Config) compile(ports []string) (out compiled, err error) {
 	sketch := shape.sketch(hash.XX)
 	if err := sketch.Validate(); err != nil {
 		fail("rows, columns, virtual, banks, samples, lost_flows: %w", err)
-	} else if c.Rows*c.Columns > mostCells {
-		fail("columns: %d cells in %d rows: choose at most %d in all, as more do not fit into a record", c.Rows*c.Columns, c.Rows, mostCells)
+	} else if c.rows()*c.Columns > mostCells {
+		fail("columns: %d cells in %d rows: choose at most %d in all, as more do not fit into a record", c.rows()*c.Columns, c.rows(), mostCells)
 	}
 	if c.EdgeBits < 0 || c.EdgeBits > 32 {
 		fail("edge_bits: %d: choose 1 to 32, those of the plan of [stages.pint], or 0 to read no edge", c.EdgeBits)
@@ -189,8 +194,8 @@ func (c *Config) compile(ports []string) (out compiled, err error) {
 	if c.Links || !c.Edges && len(out.classes) == 0 {
 		cells, of = cells+len(points)*c.Columns, of+len(points)
 	}
-	if cells > maxCells/max(c.Rows*c.copies(), 1) {
-		fail("columns: %d points of %d cells in all: choose fewer ports and classes, or at most %d cells", c.copies()*of, cells*c.Rows*c.copies(), maxCells)
+	if cells > maxCells/max(c.rows()*c.copies(), 1) {
+		fail("columns: %d points of %d cells in all: choose fewer ports and classes, or at most %d cells", c.copies()*of, cells*c.rows()*c.copies(), maxCells)
 	}
 	return out, errors.Join(errs...)
 }

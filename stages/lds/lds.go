@@ -26,7 +26,9 @@ type Module struct {
 	joiners map[point]*joiner // with the interval bit
 	shape   shape
 	records atomic.Uint64
-	leftOut atomic.Uint64 // cells
+	// interval is that in which Collect was called last.
+	interval atomic.Int64
+	leftOut  atomic.Uint64 // cells
 
 	mu     sync.Mutex // guards what follows, and changes of plan
 	stages []*stage
@@ -50,6 +52,7 @@ type cells struct {
 // nil without the bit.
 type trio struct {
 	now, late, early *lds.Point
+	rows             *rows // nil: do not adapt
 }
 
 // of is the point of the interval that is so far behind the slice. A packet that a
@@ -82,12 +85,25 @@ func (t *trio) outside() (n uint64) {
 func (c *cells) enter(number int64) {
 	for i := range c.of {
 		t := &c.of[i]
-		t.now.Enter(number)
+		t.enter(t.now, number)
 		if t.late != nil {
-			t.late.Enter(number - 1)
-			t.early.Enter(number + 1)
+			t.enter(t.late, number-1)
+			t.enter(t.early, number+1)
 		}
 	}
+}
+
+// enter takes one of its points, empty or of the same interval, to an interval.
+func (t *trio) enter(p *lds.Point, number int64) {
+	p.Enter(number)
+	if t.rows == nil {
+		return
+	}
+	n := t.rows.at(number)
+	if n == 0 {
+		n = p.Made().Rows
+	}
+	p.SetRows(n)
 }
 
 // NewIngress makes the module that measures what arrives.
@@ -143,13 +159,13 @@ func (m *Module) newCells() *cells {
 	}
 	points := newPoints(configs)
 	for i := range c.at {
-		c.of = append(c.of, newTrio(points[i*c.plan.config.copies():], c.at[i].class, m.bit))
+		c.of = append(c.of, newTrio(points[i*c.plan.config.copies():], c.at[i].class, m.bit, c.plan.rows[i]))
 	}
 	return c
 }
 
-func newTrio(points []*lds.Point, class lds.Class, bit bool) trio {
-	t := trio{now: points[0]}
+func newTrio(points []*lds.Point, class lds.Class, bit bool, r *rows) trio {
+	t := trio{now: points[0], rows: r}
 	if bit {
 		t.late, t.early = points[1], points[2]
 	}

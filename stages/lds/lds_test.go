@@ -559,8 +559,8 @@ func TestConfigFaults(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	c = testConfig()
-	c.Rows, c.Banks = 0, []float64{2}
-	if err := c.Validate(nil); err == nil || !strings.Contains(err.Error(), "0 rows") || !strings.Contains(err.Error(), "rate 2") {
+	c.Rows, c.Banks = 17, []float64{2}
+	if err := c.Validate(nil); err == nil || !strings.Contains(err.Error(), "17 rows") || !strings.Contains(err.Error(), "rate 2") {
 		t.Errorf("%v", err)
 	}
 }

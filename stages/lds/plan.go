@@ -21,6 +21,7 @@ type plan struct {
 	classes    []class
 	classifier *classifier // nil: points are of ports
 	refused    int         // classes for which there was no room
+	rows       []*rows     // of the points, if these adapt
 }
 
 // point is what a measurement point is of.
@@ -43,6 +44,7 @@ func newPlan(c Config, names []string, router pipeline.Router, egress bool) (*pl
 		p.measured[port], p.port[port] = true, int16(i)
 	}
 	if !c.Edges && len(p.classes) == 0 {
+		p.makeRows()
 		return p, nil
 	}
 	if c.Links {
@@ -52,7 +54,31 @@ func newPlan(c Config, names []string, router pipeline.Router, egress bool) (*pl
 		p.addEdges(router.RouteList(), egress)
 	}
 	p.classifier = newClassifier(p.classes)
+	p.makeRows()
 	return p, nil
+}
+
+// fixedColumns are the most columns of a P4 target, whose rows do not adapt: points that may have one at their other end do not
+// adapt, either.
+const fixedColumns = 1024
+
+func (p *plan) makeRows() {
+	p.rows = make([]*rows, len(p.points()))
+	for i := range p.rows {
+		if p.config.Rows == 0 && p.columns(i) > fixedColumns {
+			p.rows[i] = new(rows)
+		}
+	}
+}
+
+// follow takes the place of another plan, whose points keep their rows.
+func (p *plan) follow(old *plan) {
+	was := old.points()
+	for i, at := range p.points() {
+		if n := slices.Index(was, at); n >= 0 && p.rows[i] != nil && old.rows[n] != nil {
+			p.rows[i] = old.rows[n]
+		}
+	}
 }
 
 func (p *plan) addEdges(routes []pipeline.Route, egress bool) {
@@ -67,7 +93,7 @@ func (p *plan) addEdges(routes []pipeline.Route, egress bool) {
 		}
 		columns := p.config.classColumns()
 		cells += columns
-		if len(p.classes) == MaxClasses || cells*p.config.Rows*p.config.copies() > maxCells {
+		if len(p.classes) == MaxClasses || cells*p.config.rows()*p.config.copies() > maxCells {
 			p.refused++
 			continue
 		}
@@ -131,6 +157,7 @@ func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err er
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.names = names
+		p.follow(m.plan.Load())
 		m.plan.Store(p)
 	}, nil
 }
@@ -158,6 +185,7 @@ func (m *Module) renew() {
 	m.seen, m.followed = version, true
 	p, err := newPlan(old.config, m.names, m.router, m.egress)
 	if err == nil && !p.same(old) {
+		p.follow(old)
 		m.plan.Store(p)
 	}
 }

@@ -1,6 +1,9 @@
 package disketch
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Errors are mean squared errors of a flow's frequency by n: Errors[k] with n = 2^k in all fragments.
 type Errors [SliceLog + 1]float64
@@ -77,8 +80,8 @@ func (c *Choice) Log() uint8 {
 
 // FindPlan is Choose for a network: n of each switch on the paths, as its logarithm, and the squared error
 // over that of n = 1 everywhere. Fragments have all one n, or aim at one error by
-// Equation 6, whichever errs the least among those with which flows of no number of switches on their path err more; n = 1
-// unless others pay.
+// Equation 6, or have what each switch would choose alone, whichever errs the least among those with which flows of no number of switches on
+// their path err more; n = 1 unless others pay, by draws that did not choose them, too.
 func (r *Records) FindPlan(s TargetSearch) (logs map[uint64]uint8, ratio float64, err error) {
 	search, err := r.search(s)
 	if err != nil {
@@ -134,9 +137,50 @@ func (r *Records) FindPlan(s TargetSearch) (logs map[uint64]uint8, ratio float64
 		set(func(m *fragmentModel) uint8 { return m.settle(target) })
 		consider()
 	}
-	if len(best) == 0 {
-		set(func(*fragmentModel) uint8 { return 0 })
-		return logs, 1, nil
+	alones, err := r.chooseAlone(s, search)
+	if err != nil {
+		return nil, 0, err
 	}
-	return best, least / single, nil
+	set(func(m *fragmentModel) uint8 { return alones[byModel[m]] })
+	consider()
+	if len(best) > 0 {
+		// The least of many estimates is too small.
+		search.again = true
+		set(func(*fragmentModel) uint8 { return 0 })
+		single, alone = search.trial(assigned), search.byHops
+		least = single * pays
+		set(func(m *fragmentModel) uint8 { return best[byModel[m]] })
+		if consider() {
+			return best, least / single, nil
+		}
+	}
+	set(func(*fragmentModel) uint8 { return 0 })
+	return logs, 1, nil
 }
+
+// chooseAlone is what each switch on the paths would choose from this epoch, with other switches like it.
+func (r *Records) chooseAlone(s TargetSearch, network *targetSearch) (map[uint64]uint8, error) {
+	hops, paths := map[uint64]int{}, map[uint64]int{}
+	for _, p := range s.Paths {
+		for _, sw := range p {
+			hops[sw] += len(p)
+			paths[sw]++
+		}
+	}
+	logs := map[uint64]uint8{}
+	for sw := range network.models {
+		own := s
+		own.Paths = [][]uint64{slices.Repeat([]uint64{sw}, (hops[sw]+paths[sw]/2)/paths[sw])}
+		own.Trials = min(network.Trials, trialsAlone)
+		e, err := r.Choose(own)
+		if err != nil {
+			return nil, err
+		}
+		var c Choice
+		logs[sw] = c.Found(e)
+	}
+	return logs, nil
+}
+
+// trialsAlone are enough for one switch.
+const trialsAlone = 1000

@@ -240,6 +240,8 @@ type targetSearch struct {
 	// idle has three of four flows send nothing: who asks about several epochs asks about flows that send in some of
 	// them, and what other flows add to these is an error, too.
 	idle bool
+	// again has trials make other draws.
+	again bool
 	// byHops are the sums of the last trial, by the switches on a path.
 	byHops map[int]float64
 }
@@ -333,7 +335,11 @@ func (s *targetSearch) trial(logOf func(*fragmentModel) uint8) float64 {
 	// The same draws for all.
 	s.byHops = map[int]float64{}
 	all := map[class]*classErrors{}
-	r := rand.New(rand.NewPCG(s.Seed, 't'))
+	stream := uint64('t')
+	if s.again {
+		stream++
+	}
+	r := rand.New(rand.NewPCG(s.Seed, stream))
 	for trial := range s.Trials {
 		path := s.Paths[r.IntN(len(s.Paths))]
 		s.arrival = s.arrival[:0]

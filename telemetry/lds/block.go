@@ -28,6 +28,9 @@ type Block struct {
 	// at has the packet's number in its high half, and in its low one the first
 	// cell of the next row of its point in the group. An update is the same with the cell itself.
 	at, columns [BlockSize]uint64
+	rowsOf      [BlockSize]uint8
+	most        uint8 // of rowsOf
+	mixed       bool  // not all of rowsOf are equal
 	add         [BlockSize]packed
 	points      [BlockSize]*Point // set where the group samples or names, as are times
 	time        [BlockSize]int64
@@ -54,15 +57,18 @@ func (b *Block) Put(p *Point, id uint64, timeNs int64, bytes, weight uint32) int
 		p.outside++
 		return -1
 	}
-	if b.group != p.group || b.n == BlockSize {
-		if b.n != 0 {
-			panic("lds: a block is full, or has packets of other points")
-		}
-		b.group = p.group
+	if b.n == 0 {
+		b.group, b.most, b.mixed = p.group, p.rows, false
+	} else if b.group != p.group || b.n == BlockSize {
+		panic("lds: a block is full, or has packets of other points")
+	}
+	if p.rows != b.most {
+		b.mixed, b.most = true, max(b.most, p.rows)
 	}
 	p.packets++
 	i := b.n & (BlockSize - 1) // BCE
 	b.n++
+	b.rowsOf[i] = p.rows
 	b.id[i], b.at[i], b.columns[i] = id, uint64(i)<<32|p.first, p.columns
 	if p.group.sampling || p.group.naming {
 		b.points[i], b.time[i] = p, t
@@ -91,7 +97,8 @@ func (b *Block) Add() {
 	if g.sampling {
 		b.sample(n)
 	}
-	for r := 0; r < len(g.accept); r += 2 {
+	rows := int(b.most)
+	for r := 0; r < rows; r += 2 {
 		// Two rows share the halves of a word.
 		word := uint64(r) >> 1
 		g.family.Uint64s(b.flowHash[:n], g.flow+word, b.Flow[:n])
@@ -106,20 +113,22 @@ func (b *Block) Add() {
 			}
 			b.scatter(n, r, 32, packets)
 			b.scatter(n, r+1, 0, packets)
+		} else if b.mixed {
+			b.placeMixed(n, r)
 		} else {
 			b.place(n, r)
 		}
 		touch(g.cells, b.rows[r][:b.taken[r]])
 		touch(g.cells, b.rows[r+1][:b.taken[r+1]])
 	}
-	for r := range g.accept {
+	for r := range rows {
 		updates := b.rows[r][:b.taken[r]]
 		if merge(g.cells, b.add[:n], updates) < 0 {
 			g.spill(updates)
 		}
 	}
 	if b.slow != 0 {
-		b.addSlow()
+		b.addSlow(rows)
 	}
 }
 
@@ -143,8 +152,8 @@ func (b *Block) names(n int) {
 }
 
 // addSlow adds what does not fit into cells, which is not in them yet but for the digests.
-func (b *Block) addSlow() {
-	for r := range b.group.accept {
+func (b *Block) addSlow(rows int) {
+	for r := range rows {
 		for _, u := range b.rows[r][:b.taken[r]] {
 			if i := u >> 32; b.slow>>i&1 != 0 {
 				p := b.group.of(int(uint32(u)))
@@ -178,7 +187,7 @@ func (g *group) of(cell int) *Point {
 func (b *Block) place(n, r int) {
 	b.taken[r], b.taken[r+1] = n, n
 	upper, lower := &b.rows[r], &b.rows[r+1]
-	if r+1 == len(b.group.accept) {
+	if r+1 == int(b.most) {
 		b.taken[r+1] = 0
 	}
 	if wide {
@@ -191,6 +200,25 @@ func (b *Block) place(n, r int) {
 		lower[i] = at + columns + h&(1<<32-1)*columns>>32
 		b.at[i] = at + 2*columns
 	}
+}
+
+// placeMixed is place for packets of points that have different numbers of rows.
+func (b *Block) placeMixed(n, r int) {
+	upper, lower := &b.rows[r], &b.rows[r+1]
+	high, low := 0, 0
+	for i, h := range b.flowHash[:n] {
+		columns, at, rows := b.columns[i], b.at[i], int(b.rowsOf[i])
+		upper[high&(BlockSize-1)] = at + h>>32*columns>>32 // BCE
+		lower[low&(BlockSize-1)] = at + columns + h&(1<<32-1)*columns>>32
+		b.at[i] = at + 2*columns
+		if r < rows {
+			high++
+		}
+		if r+1 < rows {
+			low++
+		}
+	}
+	b.taken[r], b.taken[r+1] = high, low
 }
 
 // scatter finds the cells of a row, if there is such a row, for those of n packets

@@ -199,6 +199,9 @@ func leastOf(n int, sorted []float64, quantile float64) float64 {
 	return sorted[min(i, len(sorted)-1)]
 }
 
+// Rows returns how many rows the points have in the interval.
+func (d *Difference) Rows() int { return d.sender.config.Rows }
+
 // Family returns the family by which the points hash flows.
 func (d *Difference) Family() hash.Family { return d.sender.config.Hash }
 

@@ -38,16 +38,18 @@ type Point struct {
 	slack   int64  // a timestamp may be so much before the middle
 	span    uint64 // and so much, from there, in all
 	packets uint64
-	outside uint64
 	group   *group
 	first   uint64 // cell of the point in the group
 	columns uint64
+	rows    uint8
 
+	outside uint64
 	cells   []packed
 	spill   spill
 	samples samples
 	names   names
 	config  Config
+	made    Config // before SetRows
 	class   Class
 	number  int64
 	flags   Flags
@@ -126,11 +128,13 @@ func newInGroup(g *group, c Config, first int) *Point {
 		group:   g,
 		first:   uint64(first),
 		columns: uint64(c.Columns),
+		rows:    uint8(c.Rows),
 		cells:   g.cells[first : first+size : first+size],
 		spill:   newSpill(size, c.IntervalNs),
 		samples: newSamples(c.Samples),
 		names:   newNames(c.LostFlows),
 		config:  c,
+		made:    c,
 		kept:    size,
 	}
 	p.Enter(0)
@@ -218,7 +222,7 @@ func (p *Point) AddWeighted(flow, id uint64, timeNs int64, bytes, weight uint32)
 	if cap(p.samples.list) != 0 && digest>>32 < p.samples.limit {
 		p.samples.add(digest, flow, t)
 	}
-	for r, accept := range g.accept {
+	for r, accept := range g.accept[:p.rows] {
 		if r&1 == 0 {
 			fh = g.family.Uint64(g.flow+uint64(r)>>1, flow)
 			if g.scatters && r > 0 {
@@ -317,6 +321,9 @@ func (c *Config) keptRows(kept int) int { return (kept + c.Columns - 1) / c.Colu
 // Config returns the point's config.
 func (p *Point) Config() Config { return p.config }
 
+// Made returns the config that the point was made with, before SetRows.
+func (p *Point) Made() Config { return p.made }
+
 // Class returns what the point counts; see SetClass.
 func (p *Point) Class() Class { return p.class }
 
@@ -331,6 +338,9 @@ func (p *Point) Flags() Flags { return p.flags }
 
 // Packets returns the number of packets counted, whatever they weigh.
 func (p *Point) Packets() uint64 { return p.packets }
+
+// Refuse notes packets of the interval that could not be counted: they are among Outside, and losses are not known.
+func (p *Point) Refuse(packets uint64) { p.outside += packets }
 
 // Outside returns the number of packets refused for their timestamp.
 func (p *Point) Outside() uint64 { return p.outside }
@@ -347,14 +357,17 @@ func (p *Point) Clone() *Point {
 	q := *p
 	q.cells, q.first, q.spill, q.samples = slices.Clone(p.cells), 0, p.spill.clone(), p.samples.clone()
 	q.names.buckets = slices.Clone(p.names.buckets)
-	q.group = newGroup(p.config, q.cells)
+	q.group = newGroup(p.made, q.cells)
 	q.group.points, q.group.sampling, q.group.naming = []*Point{&q}, cap(q.samples.list) > 0, q.names.rows > 0
 	return &q
 }
 
 // Merge adds another worker's copy of the same point and interval. The order
-// of merging is of no consequence.
+// of merging is of no consequence. An empty point takes the other's rows.
 func (p *Point) Merge(q *Point) error {
+	if p.made.Equal(q.made) {
+		p.SetRows(q.config.Rows)
+	}
 	if err := compatible(p, q); err != nil {
 		return fmt.Errorf("merge LDS points: %w", err)
 	}

@@ -225,7 +225,7 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 			if whole {
 				one.Whole++
 			}
-			all.whole(d, float64(lost), whole, way.rows)
+			all.whole(d, float64(lost), whole)
 			named.add(d)
 			sampled := d.Delays()
 			all.sample(sampled, nil)
@@ -240,7 +240,7 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 				}
 				flow := Hash(d.Family(), flows[at], 0)
 				estimate := d.Flow(flow, e.Weight, lds.Balanced)
-				sums[i].add(d, &estimate, way.rows)
+				sums[i].add(d, &estimate)
 				sums[i].sample(sampled, &flow)
 			}
 		}
@@ -384,7 +384,7 @@ func (s *flowSum) quantiles(b *Between) {
 	}
 }
 
-func (s *flowSum) add(d *lds.Difference, e *lds.Estimate, rows int) {
+func (s *flowSum) add(d *lds.Difference, e *lds.Estimate) {
 	if e.Unsent {
 		s.unsent++
 		return
@@ -400,7 +400,7 @@ func (s *flowSum) add(d *lds.Difference, e *lds.Estimate, rows int) {
 		return
 	}
 	// A packet counts once in each row, so at least so many are different ones.
-	n := e.Sampled / float64(max(rows, 1))
+	n := e.Sampled / float64(d.Rows())
 	s.measured += n
 	s.sum += n * e.MeanNs
 	s.trusted += n * e.DelayTrust
@@ -414,13 +414,13 @@ func (s *flowSum) add(d *lds.Difference, e *lds.Estimate, rows int) {
 }
 
 // whole adds what an interval says of all flows together.
-func (s *flowSum) whole(d *lds.Difference, lost float64, known bool, rows int) {
+func (s *flowSum) whole(d *lds.Difference, lost float64, known bool) {
 	if known {
 		s.hasLoss = true
 		s.lost += lost
 	}
 	if mean, ok := d.MeanNs(); ok {
-		n := d.Counted() / float64(max(rows, 1))
+		n := d.Counted() / float64(d.Rows())
 		s.measured += n
 		s.sum += n * mean
 		s.trusted += n

@@ -18,7 +18,6 @@ import (
 type stretch struct {
 	names     [2]string
 	class     lds.Class
-	rows      int
 	intervals []interval
 }
 
@@ -62,7 +61,6 @@ func (e *Engine) stretches(basis *Basis, from, to Place) ([]*stretch, error) {
 		ways = append(ways, &stretch{
 			names:     [2]string{pointName(e.Store.Name(from.Switch), first.from[0]), pointName(e.Store.Name(to.Switch), first.to[0])},
 			class:     best.class,
-			rows:      first.from[0].Config.Rows,
 			intervals: found,
 		})
 	}

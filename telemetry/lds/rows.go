@@ -1,0 +1,62 @@
+package lds
+
+import "math"
+
+// Adapts reports whether points of the config can have fewer rows in some intervals; see SetRows.
+func (c *Config) Adapts() bool {
+	if c.Virtual > 1 {
+		return false
+	}
+	for _, rate := range c.Rates {
+		if rate < 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// SetRows gives an empty point all its cells in fewer rows, or again in more, up to those it was made with, whose number rows divides. It
+// is for a config that Adapts. A point that is not empty stays as it is.
+func (p *Point) SetRows(rows int) {
+	if rows == p.config.Rows || !p.empty() || rows < 1 || p.made.Rows%rows != 0 || !p.made.Adapts() {
+		return
+	}
+	p.config.Rows, p.config.Columns, p.config.Rates = rows, p.made.Columns*(p.made.Rows/rows), nil
+	p.rows, p.columns = uint8(rows), uint64(p.config.Columns)
+}
+
+// rowsPerLoad is how many rows are best where there are as many cells as flows. With r rows of C cells, the least crowded of a
+// flow's cells is its own alone with a chance of 1 - (1 - exp(-flows/C))^r, which is largest for r = ln 2 * cells/flows, as in a Bloom
+// filter.
+const rowsPerLoad = math.Ln2
+
+// BestRows are the rows, of those that SetRows takes, which suit a number of flows in an interval: those nearest, as a ratio, to the best number.
+func (c *Config) BestRows(flows float64) int {
+	best, off := c.Rows, math.Inf(1)
+	if !c.Adapts() {
+		return best
+	}
+	want := rowsPerLoad * float64(c.Rows*c.Columns) / min(max(flows, 1), math.MaxUint32)
+	for rows := c.Rows; rows >= 1; rows-- {
+		if d := math.Abs(math.Log(want / float64(rows))); c.Rows%rows == 0 && d < off {
+			best, off = rows, d
+		}
+	}
+	return best
+}
+
+// Flows estimates how many flows the point has counted, from the cells of its first row that are empty (linear counting, Whang et al.,
+// 1990). It is for a config that Adapts.
+func (p *Point) Flows() float64 {
+	if p.empty() {
+		return 0
+	}
+	c := p.config.Columns
+	empty := 0
+	for i := range p.cells[:c] {
+		if p.cells[i] == (packed{}) && p.spill.find(i) == nil && !p.spill.overfull(i) {
+			empty++
+		}
+	}
+	return float64(c) * math.Log(float64(c)/max(float64(empty), 0.5))
+}
