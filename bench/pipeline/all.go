@@ -73,7 +73,7 @@ type floorTable struct {
 func newFloor() *floor {
 	table := func(bytes, lines int) floorTable { return floorTable{hugepage.Make[uint64](bytes / 8), lines} }
 	return &floor{tables: []floorTable{
-		table(4<<20, 4), table(4<<20, 4), // lds_ingress, lds_egress: four rows of 17,500 cells, two ports
+		table(4<<20, 1), table(4<<20, 1), // lds_ingress, lds_egress: 70,000 cells, in one row with so many flows, of two ports
 		table(128<<10, 1), // disketch
 		table(512<<10, 2), // l2: two addresses
 	}}
