@@ -244,10 +244,17 @@ func testKeysOfPackets(t *testing.T, family hash.Family) {
 	}
 }
 
-// TestLateExporter: while nobody collects, packets are missed and counted, and
-// none is counted twice.
+// TestLateExporter: while no exporter collects, packets are missed and counted, and
+// none is counted twice. Each record is of the window that its epoch and subepoch say, also where the epoch was counted in slices.
 func TestLateExporter(t *testing.T) {
-	m, err := New(Config{EpochBits: 20, Fragments: []Fragment{{Target: 1e9}}}, env())
+	for _, target := range []float64{1e9, 0} {
+		testLateExporter(t, target)
+	}
+}
+
+func testLateExporter(t *testing.T, target float64) {
+	const bits = 30
+	m, err := New(Config{EpochBits: bits, Fragments: []Fragment{{Target: target}}}, env())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,13 +269,17 @@ func TestLateExporter(t *testing.T) {
 		}
 		seen += r.Seen
 		missed += h.Missed
+		span := int64(1<<bits) >> r.Log
+		if h.Span != span || h.Start != int64(r.Epoch)<<bits+int64(r.Subepoch)*span {
+			t.Errorf("a record from %d on over %d is of subepoch %d of 2^%d of epoch %d", h.Start, h.Span, r.Subepoch, r.Log, r.Epoch)
+		}
 	}
 	rng := rand.New(rand.NewPCG(2, 2))
-	now := int64(5 << 20)
+	now := int64(5 << bits)
 	for range 2000 {
-		now += rng.Int64N(1 << 18)
+		now += rng.Int64N(1 << (bits - 2))
 		if rng.IntN(50) == 0 {
-			now -= rng.Int64N(4 << 20) // the clock is set back
+			now -= rng.Int64N(4 << bits) // the clock is set back
 		}
 		s.Tick(now)
 		for range 1 + rng.IntN(9) {
