@@ -63,12 +63,12 @@ func simulate(data string, rate float64, ports int, seed uint64) (*second, error
 		}
 		sizes[i] = d
 	}
-	m, err := newMeasuring(ports, seed)
+	budget := rate / 8 * (1 << epochBits) / 1e9 // bytes on the wire
+	m, err := newMeasuring(ports, seed, flowsIn(budget, sizes, seed)/float64(ports))
 	if err != nil {
 		return nil, err
 	}
 	r := rand.New(rand.NewPCG(seed, 0))
-	budget := rate / 8 * (1 << epochBits) / 1e9 // bytes on the wire
 	bytes, sent := 0., [2]float64{}
 	for budget > 0 {
 		which := 0
@@ -149,7 +149,19 @@ type flow struct {
 // tally counts codes.
 type tally [256]uint64
 
-func newMeasuring(ports int, seed uint64) (*measuring, error) {
+// flowsIn is about how many flows there are in so many bytes.
+func flowsIn(budget float64, sizes [2]*transport.Distribution, seed uint64) (flows float64) {
+	r := rand.New(rand.NewPCG(seed, 'f'))
+	for _, d := range sizes {
+		for sent := 0.0; sent < budget/2; flows++ {
+			sent += d.Quantile(r.Float64())
+		}
+	}
+	return flows
+}
+
+// newMeasuring makes the structures for so many flows on each link.
+func newMeasuring(ports int, seed uint64, flows float64) (*measuring, error) {
 	m := &measuring{start: int64(1<<29) << epochBits, flows: map[oblivious.Key]*flow{}}
 	of := disketch.DefaultConfig().Fragments[0]
 	f, err := sketch.NewFragment(sketch.Config{ID: sketch.ID{Switch: 1}, Kind: sketch.CountSketch, Memory: of.Memory, Epochs: epochBits, Seed: seed, Candidates: of.Candidates, SingleHop: true})
@@ -165,7 +177,7 @@ func newMeasuring(ports int, seed uint64) (*measuring, error) {
 		return nil, err
 	}
 	l, d := ldsstage.DefaultConfig(), lds.DefaultConfig()
-	d.Rows, d.Columns, d.IntervalNs = l.Rows, l.Columns, 1<<epochBits
+	d.Columns, d.IntervalNs = l.Columns, 1<<epochBits
 	for range ports {
 		x := link{}
 		for _, p := range []**lds.Point{&x.from, &x.to} {
@@ -173,6 +185,7 @@ func newMeasuring(ports int, seed uint64) (*measuring, error) {
 				return nil, err
 			}
 			(*p).Begin(1 << 29)
+			(*p).SetRows(d.BestRows(flows))
 		}
 		m.links = append(m.links, x)
 	}

@@ -151,7 +151,7 @@ func (b *boundaries) rows() {
 			shape, limits = b.parameters("ingress."+side+".side.shape"), b.parameters("ingress."+side+".side.rates")
 		}
 		control := b.control(side + ".side.keys")
-		for row := range c.Rows {
+		for row := range c.Sketch(0).Rows {
 			k := b.member(control, fmt.Sprintf("packet_%d", row/2))
 			most := limits[fmt.Sprintf("limit_%d", row)] >> shape["log_virtual"]
 			for _, value := range []uint64{most, most + 1} {

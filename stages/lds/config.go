@@ -29,10 +29,10 @@ type Config struct {
 	EdgeBits int `toml:"edge_bits"`
 	// ClassColumns are the Columns of a class, 0: Columns.
 	ClassColumns int `toml:"class_columns"`
-	// Rows, Columns and Virtual are the sketch's R, C and k; Banks its rows'
-	// sampling rates, none: all 1. Rows 0: 4, and where that is too many for the flows of an interval, fewer with as many more columns, which both ends decide
-	// alike, for 16 intervals each time; always 4 with up to 1,024 columns, a Virtual above 1 or a bank below 1.
-	Rows    int       `toml:"rows"`
+	// Rows is R, the rows of the sketch. 0: 4, and in intervals with more flows than suit these 2 or 1, with as many more columns. Both ends decide alike, for 16 intervals
+	// each time. With up to 1,024 columns, a Virtual above 1 or a bank below 1, 0 is always 4.
+	Rows int `toml:"rows"`
+	// Columns and Virtual are the sketch's C, of the most rows, and k; Banks its rows' sampling rates, none: all 1.
 	Columns int       `toml:"columns"`
 	Virtual int       `toml:"virtual"`
 	Banks   []float64 `toml:"banks"`
