@@ -161,7 +161,7 @@ var ldsClaims = []Claim{
 		Method: []string{"1 row, computed: one_row.computed", "simulated: one_row.simulated", "4 rows, computed: four_rows.computed", "simulated: four_rows.simulated"}, Spread: 0.02},
 	{Where: "Fig. 7, 8", Says: "delays of a university's link over time, and their distribution", Differs: "properties of a trace that is not public; ours has two modes as Fig. 8's (bench/paper/lds_delays.go)"},
 	{Where: "Fig. 9", Says: "LDS far better than MPE and RLI; large flows very accurate, those of 100 packets notably so", Figure: "lds-fig9",
-		Method:  []string{"median error, flows above 1,000 packets: lds.median_error.over_1000", "above 100: lds.median_error.over_100", "all: lds.median_error.all", "MPE at 10 %, above 1,000: mpe10.median_error.over_1000", "RLI: rli.median_error.over_1000"},
+		Method: []string{"median error, flows above 1,000 packets: lds.median_error.over_1000", "above 100: lds.median_error.over_100", "all: lds.median_error.all", "MPE at 10 %, above 1,000: mpe10.median_error.over_1000", "RLI: rli.median_error.over_1000"},
 		Best:   []string{"all flows, sizes with more small ones, delays by queues: all_flows.lds.median_error", "over the best rival of equal memory: all_flows.lds_over_best_rival", "measured delays, over the best rival: all_flows.measured.lds_over_best_rival"},
 		Beyond: "rows that adapt to the number of flows", Differs: "synthetic delays; the paper prints curves", Spread: 0.5},
 	{Where: "Fig. 10, top", Says: "70,000 counters: medians of 1.2 % for flows of 500 to 999 packets, 0.4 % and 0.06 % for the larger bins", Figure: "lds-fig10",
