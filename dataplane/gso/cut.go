@@ -3,6 +3,7 @@ package gso
 import (
 	"encoding/binary"
 
+	"github.com/weirswitch/weir/dataplane/shmem"
 	"github.com/weirswitch/weir/pipeline/header"
 )
 
@@ -35,7 +36,7 @@ func (c *Cut) Source(pieces [][]byte) {
 func (c *Cut) Read(dst []byte) (n int) {
 	for n < len(dst) && c.piece < len(c.pieces) {
 		s := c.pieces[c.piece][c.offset:]
-		k := copy(dst[n:], s)
+		k := shmem.CopyFrom(dst[n:], s)
 		n += k
 		if c.offset += k; k == len(s) {
 			c.piece, c.offset = c.piece+1, 0

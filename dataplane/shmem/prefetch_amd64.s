@@ -15,6 +15,28 @@ next:
 	JNZ next
 	RET
 
+// func prefetchLines(at *byte, n int)
+TEXT ·prefetchLines(SB), NOSPLIT, $0-16
+	MOVQ at+0(FP), SI
+	MOVQ n+8(FP), CX
+next:
+	PREFETCHT0 (SI)
+	ADDQ $64, SI
+	DECQ CX
+	JNZ next
+	RET
+
+// func prefetchLinesWrite(at *byte, n int)
+TEXT ·prefetchLinesWrite(SB), NOSPLIT, $0-16
+	MOVQ at+0(FP), AX
+	MOVQ n+8(FP), CX
+next:
+	BYTE $0x0f; BYTE $0x0d; BYTE $0x08 // PREFETCHW (AX), which the assembler does not know
+	ADDQ $64, AX
+	DECQ CX
+	JNZ next
+	RET
+
 // func PrefetchWrite(at *uintptr, n int)
 TEXT ·PrefetchWrite(SB), NOSPLIT, $0-16
 	MOVQ at+0(FP), SI

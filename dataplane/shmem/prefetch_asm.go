@@ -12,3 +12,9 @@ func PrefetchRead(at *uintptr, n int)
 //
 //go:noescape
 func PrefetchWrite(at *uintptr, n int)
+
+//go:noescape
+func prefetchLines(at *byte, n int)
+
+//go:noescape
+func prefetchLinesWrite(at *byte, n int)

@@ -340,7 +340,7 @@ func (r *Ring) scatter(pieces [][]byte, length int) {
 				segment++
 				out = r.segments[segment]
 			}
-			n := copy(out, b)
+			n := shmem.CopyTo(out, b)
 			out, b = out[n:], b[n:]
 		}
 	}

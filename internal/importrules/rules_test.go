@@ -25,7 +25,7 @@ var layers = []layer{
 	{"dataplane/xdp", []string{"dataplane/nic"}, "the redirect program is read and tested against the kernel alone"},
 	{"dataplane/shmem", []string{"internal/printable"}, "it serves the protocols of shared memory, and knows none"},
 	{"dataplane/shmem/shmemtest", nil, "tests of the protocols of shared memory use it"},
-	{"dataplane/gso", []string{"pipeline/header"}, "segments are cut for rings, TAP interfaces and workers alike"},
+	{"dataplane/gso", []string{"dataplane/shmem", "pipeline/header"}, "segments are cut for rings, TAP interfaces and workers alike, mostly out of shared memory"},
 	{"dataplane/virtio", []string{"dataplane/gso", "dataplane/shmem", "pipeline/header"}, "rings in a guest's memory are read and tested alone"},
 	{"dataplane/memif", []string{"dataplane/shmem", "internal/printable", "internal/socket"}, "the protocol starts and stops rings, and knows no packet of ours"},
 	{"dataplane/vhost/frontend", []string{"dataplane/shmem"}, "the other end of a device knows nothing of ours: it is a load, and a guest in tests"},
