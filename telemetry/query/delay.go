@@ -73,6 +73,9 @@ type Between struct {
 	// from beginning to end, and without a packet refused for its timestamp, by both.
 	Intervals int `json:"intervals" column:"intervals" unit:"intervals"`
 	Whole     int `json:"whole_intervals" column:"whole_intervals" unit:"intervals"`
+	// Unlike are those in which both points counted in different rows, or columns, and which are not compared: rows adapt to the flows that a point has
+	// seen, so one that has just started may have others than its peer.
+	Unlike int `json:"unlike_intervals" column:"unlike_intervals" unit:"intervals"`
 	// Refused cells hold packets and may not be used, of Cells that hold any.
 	Refused int `json:"refused_cells" column:"refused_cells" unit:"cells"`
 	Cells   int `json:"cells" column:"cells" unit:"cells"`
@@ -212,7 +215,7 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 		if only {
 			class = way.class
 		}
-		one, sums := &Between{Basis: basis, From: way.names[0], To: way.names[1], Kept: 1}, make([]flowSum, len(asked[n]))
+		one, sums := &Between{Basis: basis, From: way.names[0], To: way.names[1], Intervals: way.unlike, Unlike: way.unlike, Kept: 1}, make([]flowSum, len(asked[n]))
 		for d, err := range e.paced(way.intervals) {
 			if err != nil {
 				return nil, nil, err
@@ -248,6 +251,7 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 		if n == 0 || one.Intervals > total.Intervals {
 			total.Intervals = one.Intervals
 		}
+		total.Unlike = max(total.Unlike, one.Unlike)
 		if n == 0 || one.Whole < total.Whole {
 			total.Whole = one.Whole
 		}

@@ -229,3 +229,42 @@ func TestClocks(t *testing.T) {
 		}
 	}
 }
+
+// TestUnlikeRows: of three intervals, in which a receiver and its sender have four rows, different ones, and one, that of different ones is counted, and not compared.
+func TestUnlikeRows(t *testing.T) {
+	const interval, delay = 1 << 30, 3_000_000
+	s := &store.Store{}
+	r := rand.New(rand.NewPCG(5, 7))
+	for number, rows := range map[int64][2]int{1: {4, 4}, 2: {4, 1}, 3: {1, 1}} {
+		config := lds.Config{Rows: 4, Columns: 2000, Virtual: 1, IntervalNs: interval, Seed: 2}
+		out, _ := lds.NewPoint(config)
+		in, _ := lds.NewPoint(config)
+		for i, p := range []*lds.Point{out, in} {
+			p.Begin(number)
+			p.SetRows(rows[i])
+		}
+		for i := range 1000 {
+			id, at := r.Uint64(), number*interval+int64(i)*20_000
+			out.Add(Hash(hash.XX, key(i%7), 0), id, at, 100)
+			in.Add(Hash(hash.XX, key(i%7), 0), id, at+delay, 100)
+		}
+		for _, p := range []struct {
+			sw       uint32
+			instance uint16
+			*lds.Point
+		}{{1, 3, out}, {2, 0, in}} {
+			add(t, s, record.Header{Kind: record.LDS, Switch: p.sw, Instance: p.instance, Start: number * interval, Span: interval}, p.AppendBinary)
+		}
+	}
+	s.Sort()
+	e := &Engine{Store: s}
+	from, err1 := e.ParsePlace("b")
+	to, err2 := e.ParsePlace("c:0")
+	b, err3 := e.Between(from, to, nil)
+	if err1 != nil || err2 != nil || err3 != nil {
+		t.Fatal(err1, err2, err3)
+	}
+	if b.Intervals != 3 || b.Unlike != 1 || b.Whole != 2 || b.Lost != 0 || !b.HasDelay || math.Abs(b.Delay.Value-delay) > 1 || math.Abs(b.Sampled-2000) > 1e-6 {
+		t.Errorf("%+v", b)
+	}
+}

@@ -19,6 +19,7 @@ type stretch struct {
 	names     [2]string
 	class     lds.Class
 	intervals []interval
+	unlike    int // intervals whose points have different configs
 }
 
 // interval is the records of two points about one interval: one each, or the pieces
@@ -45,7 +46,7 @@ func (e *Engine) stretches(basis *Basis, from, to Place) ([]*stretch, error) {
 		return nil, fmt.Errorf("%w of measurement points for this way in the window: the stage %s belongs to %s, %s to %s", ErrNoRecords,
 			stageName(fromEgress), e.Store.Name(from.Switch), stageName(toEgress), e.Store.Name(to.Switch))
 	}
-	chosen, err := e.choose(match(senders, receivers))
+	chosen, unlike, err := e.choose(match(senders, receivers))
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +63,7 @@ func (e *Engine) stretches(basis *Basis, from, to Place) ([]*stretch, error) {
 			names:     [2]string{pointName(e.Store.Name(from.Switch), first.from[0]), pointName(e.Store.Name(to.Switch), first.to[0])},
 			class:     best.class,
 			intervals: found,
+			unlike:    unlike[best],
 		})
 	}
 	slices.SortFunc(ways, func(a, b *stretch) int { return strings.Compare(a.names[0], b.names[0]) })
@@ -131,11 +133,13 @@ func byInterval(points []*store.Point) (list [][]*store.Point) {
 const tried = 8
 
 // choose takes the pair of ports with most cells that can be used in some of their intervals, spread over the
-// window, or all pairs of a class, and those of their intervals that can be compared. To decode all intervals of all pairs
+// window, or all pairs of a class, and those of their intervals that can be compared; of all pairs it counts those that cannot. To decode all intervals of all pairs
 // would take minutes.
-func (e *Engine) choose(matched map[pair][]interval) (map[pair][]interval, error) {
+func (e *Engine) choose(matched map[pair][]interval) (chosen map[pair][]interval, unlike map[pair]int, err error) {
 	var refusal error
+	unlike = map[pair]int{}
 	for p, list := range matched {
+		all := len(list)
 		list = slices.DeleteFunc(list, func(i interval) bool {
 			a, b := i.from[0].Config, i.to[0].Config
 			if a.Equal(b) {
@@ -144,20 +148,21 @@ func (e *Engine) choose(matched map[pair][]interval) (map[pair][]interval, error
 			refusal = fmt.Errorf("their configs differ: %+v and %+v", a, b)
 			return true
 		})
+		unlike[p] = all - len(list)
 		if matched[p] = list; len(list) == 0 {
 			delete(matched, p)
 		}
 	}
 	switch {
 	case len(matched) == 0 && refusal != nil:
-		return nil, fmt.Errorf("the points cannot be compared: %w", refusal)
+		return nil, nil, fmt.Errorf("the points cannot be compared: %w", refusal)
 	case len(matched) == 0:
-		return nil, fmt.Errorf("%w: the points have no interval in common", ErrNoRecords)
+		return nil, nil, fmt.Errorf("%w: the points have no interval in common", ErrNoRecords)
 	}
 	classes := maps.Clone(matched)
 	maps.DeleteFunc(classes, func(p pair, _ []interval) bool { return p.class.IsZero() })
 	if len(classes) > 0 {
-		return classes, nil
+		return classes, unlike, nil
 	}
 	best, most := pair{}, -1
 	for p, list := range matched {
@@ -167,14 +172,14 @@ func (e *Engine) choose(matched map[pair][]interval) (map[pair][]interval, error
 				common += d.Cells(lds.Usable)
 			}
 			if err := e.stopped(); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 		if common > most || common == most && (p.from < best.from || p.from == best.from && p.to < best.to) {
 			best, most = p, common
 		}
 	}
-	return map[pair][]interval{best: matched[best]}, nil
+	return map[pair][]interval{best: matched[best]}, unlike, nil
 }
 
 // some are at most n of the intervals, the first and the last among them, evenly spread.

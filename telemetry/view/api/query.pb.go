@@ -2166,6 +2166,9 @@ type Between struct {
 	Kept            float64 `protobuf:"fixed64,40,opt,name=kept,proto3" json:"kept,omitempty"`
 	UnsentIntervals int64   `protobuf:"varint,41,opt,name=unsent_intervals,json=unsentIntervals,proto3" json:"unsent_intervals,omitempty"`
 	MoreLostFlows   *int64  `protobuf:"varint,42,opt,name=more_lost_flows,json=moreLostFlows,proto3,oneof" json:"more_lost_flows,omitempty"` // flows that the question's limit left out
+	// unlike_intervals are those in which both points counted in different rows, or columns, and which are not compared: rows adapt to the flows that a point has
+	// seen, so one that has just started may have others than its peer.
+	UnlikeIntervals int64 `protobuf:"varint,43,opt,name=unlike_intervals,json=unlikeIntervals,proto3" json:"unlike_intervals,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2420,6 +2423,13 @@ func (x *Between) GetUnsentIntervals() int64 {
 func (x *Between) GetMoreLostFlows() int64 {
 	if x != nil && x.MoreLostFlows != nil {
 		return *x.MoreLostFlows
+	}
+	return 0
+}
+
+func (x *Between) GetUnlikeIntervals() int64 {
+	if x != nil {
+		return x.UnlikeIntervals
 	}
 	return 0
 }
@@ -7191,7 +7201,7 @@ const file_query_proto_rawDesc = "" +
 	"\bswitches\x18\x05 \x01(\x03R\bswitches\x120\n" +
 	"\amissing\x18\x06 \x03(\v2\x16.weir.query.v1.MissingR\amissing\x12,\n" +
 	"\x05flows\x18\n" +
-	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\xd2\b\n" +
+	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\xfd\b\n" +
 	"\aBetween\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7229,7 +7239,8 @@ const file_query_proto_rawDesc = "" +
 	"\bsegments\x18' \x03(\v2\x16.weir.query.v1.SegmentR\bsegments\x12\x12\n" +
 	"\x04kept\x18( \x01(\x01R\x04kept\x12)\n" +
 	"\x10unsent_intervals\x18) \x01(\x03R\x0funsentIntervals\x12+\n" +
-	"\x0fmore_lost_flows\x18* \x01(\x03H\x03R\rmoreLostFlows\x88\x01\x01B\a\n" +
+	"\x0fmore_lost_flows\x18* \x01(\x03H\x03R\rmoreLostFlows\x88\x01\x01\x12)\n" +
+	"\x10unlike_intervals\x18+ \x01(\x03R\x0funlikeIntervalsB\a\n" +
 	"\x05_flowB\n" +
 	"\n" +
 	"\b_samplesB\f\n" +

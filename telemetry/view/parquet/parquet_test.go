@@ -313,7 +313,7 @@ var wants = []struct {
 		return []object{bounded(object{"name": "flows", "unit": "flows"}, "value", a["flows"])}
 	}},
 	{func() any { return new(query.Between) }, func(a object) []object {
-		row := sameNames(object{}, a, "from", "to", "flow", "intervals", "whole_intervals", "cells", "refused_cells", "kept", "unsent_intervals", "packets", "bytes", "count_trust")
+		row := sameNames(object{}, a, "from", "to", "flow", "intervals", "whole_intervals", "unlike_intervals", "cells", "refused_cells", "kept", "unsent_intervals", "packets", "bytes", "count_trust")
 		if a["has_delay"] == true {
 			sameNames(bounded(row, "delay_ns", a["delay_ns"]), a, "std_ns", "measured", "trust")
 		}

@@ -304,7 +304,11 @@ func way(b *query.Between) string {
 	if flow == "" {
 		flow = "all flows"
 	}
-	return fmt.Sprintf("%s to %s, %s, in %d intervals (%d whole)", b.From, b.To, flow, b.Intervals, b.Whole)
+	unlike := ""
+	if b.Unlike > 0 {
+		unlike = fmt.Sprintf(", %d counted in different rows, so not compared", b.Unlike)
+	}
+	return fmt.Sprintf("%s to %s, %s, in %d intervals (%d whole%s)", b.From, b.To, flow, b.Intervals, b.Whole, unlike)
 }
 
 func printDelay(w io.Writer, b *query.Between) error {
