@@ -48,6 +48,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	root.InitDefaultCompletionCmd() // before the line is looked at, so that a shell that it does not know is found
 	if err := unknownCommand(root, args); err != nil {
 		return conclude(usageError(err), stderr)
 	}

@@ -65,6 +65,8 @@ var mistakes = []struct {
 	{"a size that is none", "", "gen -i lo --size big"},
 	{"an address for a network", "", "gen -i lo --src-net 10.0.0.1"},
 	{"an interface without its flag", "", "gen eth0"},
+	{"a shell without completion", "", "completion ksh"},
+	{"drops, which are with the ports", "", "ctl show drops"},
 	{"help for a command that is not there", "", "help swich"},
 }
 

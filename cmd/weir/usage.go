@@ -26,7 +26,7 @@ func unknownCommand(root *cobra.Command, args []string) error {
 			return unknownCommand(root, rest[1:])
 		}
 	}
-	if word == "" || word == "help" || strings.HasPrefix(word, "__") || cmd == root && word == "completion" {
+	if word == "" || word == "help" || strings.HasPrefix(word, "__") {
 		return nil
 	}
 	var names []string
@@ -50,6 +50,9 @@ func meantCommand(cmd *cobra.Command, names []string, word string, rest []string
 	if cmd == cmd.Root() && (word == "run" || word == "start") {
 		return ": did you mean \"weir switch -c FILE\", or \"weir lab run FILE\"?"
 	}
+	if path := elsewhere[word]; path != "" && cmd.Name() == "show" {
+		return fmt.Sprintf(": did you mean %q?", path)
+	}
 	if hint := meant(word, names, ""); hint != "" {
 		return hint
 	}
@@ -62,6 +65,17 @@ func meantCommand(cmd *cobra.Command, names []string, word string, rest []string
 		return fmt.Sprintf(": did you mean %q?", path)
 	}
 	return ""
+}
+
+// elsewhere has the views that show what people look for under another name.
+var elsewhere = map[string]string{
+	"drops":      "weir ctl show ports",
+	"counters":   "weir ctl show ports",
+	"interfaces": "weir ctl show ports",
+	"rates":      "weir ctl top",
+	"mac":        "weir ctl show fdb",
+	"arp":        "weir ctl show neighbours",
+	"neighbors":  "weir ctl show neighbours",
 }
 
 // deeper is the path of the first command of that name below a group.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/weirswitch/weir/internal/safefile"
 	"github.com/weirswitch/weir/internal/tomlfile"
@@ -127,30 +128,34 @@ func (c *Command) Up(ctx context.Context, file string) error {
 	return c.status(config.Name)
 }
 
-// Down is `weir lab down`. There being no such lab is no failure.
+// Down is `weir lab down`. That the lab of a file is not up is no failure, so that scripts can clean up twice; a name
+// by which there is no lab is one.
 func (c *Command) Down(file string) error {
-	name, err := nameOf(file)
+	name, isFile, err := nameOf(file)
 	if err != nil {
 		return err
 	}
 	ends, err := Down(name)
-	if errors.Is(err, ErrNotUp) {
+	if errors.Is(err, ErrNotUp) && isFile {
 		ends, err = []SwitchEnd{}, nil
 	}
-	printErr := c.print(map[string]any{"name": name, "switches": ends}, func(w io.Writer) error {
-		writeEnds(w, ends)
-		_, err := fmt.Fprintf(w, "lab %s is down\n", name)
-		return err
-	})
+	var printErr error
+	if !errors.Is(err, ErrNotUp) {
+		printErr = c.print(map[string]any{"name": name, "switches": ends}, func(w io.Writer) error {
+			writeEnds(w, ends)
+			_, err := fmt.Fprintf(w, "lab %s is down\n", name)
+			return err
+		})
+	}
 	if err != nil {
-		return &Failure{err, 2}
+		return &Failure{upInstead(err), 2}
 	}
 	return printErr
 }
 
 // Status is `weir lab status`. It fails with status 1 if the lab is not up and whole.
 func (c *Command) Status(file string) error {
-	name, err := nameOf(file)
+	name, _, err := nameOf(file)
 	if err != nil {
 		return err
 	}
@@ -160,7 +165,7 @@ func (c *Command) Status(file string) error {
 func (c *Command) status(name string) error {
 	status, err := Inspect(name)
 	if err != nil {
-		return &Failure{err, 1}
+		return &Failure{upInstead(err), 1}
 	}
 	if err := c.print(status, status.WriteText); err != nil {
 		return err
@@ -171,19 +176,37 @@ func (c *Command) status(name string) error {
 	return nil
 }
 
-// nameOf takes a file or the name of a lab: a lab can be taken down when its file
+// upInstead adds to [ErrNotUp] which labs are up.
+func upInstead(err error) error {
+	if !errors.Is(err, ErrNotUp) {
+		return err
+	}
+	entries, _ := os.ReadDir(Root) // without the folder no lab is up
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("%w: no lab is up on this machine: weir lab up FILE brings one up", err)
+	}
+	return fmt.Errorf("%w: those that are up: %s", err, strings.Join(names, ", "))
+}
+
+// nameOf takes a file or the name of a lab, and reports which: a lab can be taken down when its file
 // is gone, or no longer right.
-func nameOf(file string) (string, error) {
+func nameOf(file string) (name string, isFile bool, err error) {
 	config, err := Load(file)
 	if err == nil {
-		return config.Name, nil
+		return config.Name, true, nil
 	}
 	if labName.MatchString(file) {
 		if _, statErr := os.Stat(directoryOf(file)); statErr == nil || errors.Is(err, os.ErrNotExist) {
-			return file, nil
+			return file, false, nil
 		}
 	}
-	return "", &Failure{inFile(file, err), 2}
+	return "", false, &Failure{inFile(file, err), 2}
 }
 
 // inFile puts the file's name in front of each of its faults.

@@ -451,6 +451,7 @@ func TestCommand(t *testing.T) {
 	}{
 		{"status", func(x *Command) error { return x.Status(file) }, 1, nil},
 		{"down", func(x *Command) error { return x.Down(file) }, 0, []string{"is down"}},
+		{"down by the name of no lab", func(x *Command) error { return x.Down(c.Name) }, 2, nil},
 		{"up", func(x *Command) error { return x.Up(t.Context(), file) }, 0, []string{"| p0  s1  p1 |---", "runs as"}},
 		{"up again", func(x *Command) error { return x.Up(t.Context(), file) }, 2, nil},
 		{"status by name", func(x *Command) error { return x.Status(c.Name) }, 0, []string{"p0: "}},
