@@ -32,6 +32,7 @@ import (
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/metrics"
 	"github.com/weirswitch/weir/dataplane/hostif"
+	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/worker"
 	"github.com/weirswitch/weir/pipeline"
@@ -403,6 +404,9 @@ func (n *Node) Run(ctx context.Context) error {
 		for _, i := range n.sw.Infos() {
 			n.log.Info("port open", zap.String("port", i.Name), zap.String("mode", i.Mode),
 				zap.String("reception", i.Reception), zap.Strings("fallbacks", i.Fallbacks))
+			if i.State == port.StateDown && i.Index > 0 {
+				n.log.Warn("port has no link", zap.String("port", i.Name), zap.String("remedy", (&nic.Interface{Name: i.Interface}).NoLink()))
+			}
 		}
 		for _, info := range n.sw.Infos() {
 			n.logSettings(info)

@@ -24,8 +24,16 @@ type search struct {
 	// carrying nothing.
 	floor float64
 
+	// fastest is the highest rate that the source is known to reach. Where it reaches less than asked for at a rate below that, the machine
+	// held it up: such a trial says nothing of the device and is made again.
+	fastest float64
+	again   int // trials that were made again
+
 	points []point
 }
+
+// heldUp is how many trials at one rate are made again since the source was held up.
+const heldUp = 3
 
 // point holds the losses of the trials at one rate.
 type point struct {
@@ -47,7 +55,7 @@ type found struct {
 
 // highest searches the highest rate with a loss of at most goal, beginning at start.
 func (s *search) highest(goal, start float64) (found, error) {
-	low, high, limited := s.bounds(goal)
+	low, high := s.bounds(goal)
 	before := s.made()
 	rate := start
 	if low > 0 || !math.IsInf(high, 1) {
@@ -66,7 +74,7 @@ func (s *search) highest(goal, start float64) (found, error) {
 			// More was asked for than before, and no more was sent.
 			return found{max(low, p.rate), true, s.made() - before}, nil
 		case passes:
-			low, limited = max(low, p.rate), p.limited
+			low = max(low, p.rate)
 		default:
 			high = p.rate
 		}
@@ -75,7 +83,7 @@ func (s *search) highest(goal, start float64) (found, error) {
 		}
 		rate = next(low, high)
 	}
-	return found{low, limited, s.made() - before}, nil
+	return found{low, false, s.made() - before}, nil // the device lost packets of a rate just above
 }
 
 // next is the rate to try between bounds: their geometric mean, or a step outwards where one
@@ -94,7 +102,8 @@ func (s *search) close(low, high float64) bool {
 	return low > 0 && high/low-1 <= s.precision
 }
 
-func (s *search) made() (n int) {
+func (s *search) made() int {
+	n := s.again
 	for _, p := range s.points {
 		n += len(p.losses)
 	}
@@ -103,7 +112,7 @@ func (s *search) made() (n int) {
 
 // bounds takes from earlier trials the highest rate below all failures that passes, and the lowest
 // that fails. Only decided points count.
-func (s *search) bounds(goal float64) (low, high float64, limited bool) {
+func (s *search) bounds(goal float64) (low, high float64) {
 	high = math.Inf(1)
 	for i := range s.points {
 		if p := &s.points[i]; p.decided(goal, s.trials) && !p.passes(goal) {
@@ -113,20 +122,26 @@ func (s *search) bounds(goal float64) (low, high float64, limited bool) {
 	for i := range s.points {
 		p := &s.points[i]
 		if p.decided(goal, s.trials) && p.passes(goal) && p.rate > low && p.rate < high {
-			low, limited = p.rate, p.limited
+			low = p.rate
 		}
 	}
-	return low, high, limited
+	return low, high
 }
 
 // visit makes trials at a rate until it is decided whether most meet the goal.
 func (s *search) visit(rate, goal float64) (*point, error) {
 	p := point{rate: rate}
-	for !p.decided(goal, s.trials) {
+	for again := 0; !p.decided(goal, s.trials); {
 		loss, reached, err := s.trial(rate)
 		if err != nil {
 			return nil, err
 		}
+		if reached < rate*limitedBelow && rate <= s.fastest && again < heldUp {
+			again++
+			s.again++
+			continue
+		}
+		s.fastest = max(s.fastest, reached)
 		p.losses = append(p.losses, loss)
 		if reached < rate*limitedBelow {
 			p.limited, p.rate = true, min(p.rate, reached)

@@ -12,6 +12,7 @@ import (
 type simulated struct {
 	capacity float64
 	source   float64 // the most that the source can send; 0: no limit
+	heldUp   float64 // probability that the source sends only two thirds
 	noise    float64 // probability that a trial loses one packet in a thousand more
 	random   *rand.Rand
 	trials   int
@@ -22,6 +23,9 @@ func (d *simulated) trial(rate float64) (loss, reached float64, err error) {
 	reached = rate
 	if d.source > 0 {
 		reached = min(rate, d.source)
+	}
+	if d.heldUp > 0 && d.random.Float64() < d.heldUp {
+		reached *= 2.0 / 3
 	}
 	loss = max(0, 1-d.capacity/reached)
 	if d.random.Float64() < d.noise {
@@ -42,11 +46,12 @@ func TestSearch(t *testing.T) {
 		{"start far above", simulated{capacity: 3e4}, 5e6, false},
 		{"some trials are disturbed", simulated{capacity: 7e5, noise: 0.15}, 8e5, false},
 		{"the source is slower", simulated{capacity: 9e6, source: 4e6}, 1e6, true},
+		{"the machine holds the source up", simulated{capacity: 1e6, source: 4e6, heldUp: 0.2}, 1e6, false},
 		{"the source is a little faster", simulated{capacity: 3.9e6, source: 4e6}, 1e6, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.d.random = rand.New(rand.NewPCG(1, 2))
-			s := search{trial: c.d.trial, trials: 5, precision: 0.01, floor: 1000}
+			s := search{trial: c.d.trial, trials: 5, precision: 0.01, floor: 1000, fastest: c.d.source}
 			ndr, err := s.highest(0, c.start)
 			if err != nil {
 				t.Fatal(err)

@@ -164,6 +164,7 @@ const (
 	burstTrials = 5
 	mostBurst   = 2_000_000        // frames: two seconds at a million per second
 	ifgAndFCS   = 20               // bytes of preamble, start and gap between frames
+	linkWait    = 5 * time.Second  // drivers renegotiate their link after an XDP program was attached
 	forwardWait = 40 * time.Second // a bridge with the spanning tree protocol forwards after 30
 )
 
@@ -320,6 +321,26 @@ func (c *Wire) openRig(ctx context.Context, size int, run uint16, speed *uint64)
 	return r, r.forwards(ctx)
 }
 
+// linked reports an interface that is still without link after the time for which drivers may drop it when an XDP program is attached.
+func (r *rig) linked(after time.Duration) error {
+	if after < linkWait {
+		return nil
+	}
+	for _, p := range []*traffic.Port{r.tx, r.rx} {
+		err := p.Namespace.Do(func() error {
+			i, err := nic.Look(p.Interface)
+			if err == nil && !i.Up {
+				err = fmt.Errorf("%s: %s", p.Interface, i.NoLink())
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // forwards sends a few packets until some arrive: the device may have to learn addresses first. It sends them by turns as live frames and
 // through an AF_XDP socket, since a veth whose far end has neither an XDP program nor generic receive offload takes no live frames. The source
 // of which packets arrive stays.
@@ -332,7 +353,11 @@ func (r *rig) forwards(ctx context.Context) (err error) {
 			}
 		}
 	}()
-	for deadline := time.Now().Add(forwardWait); ; {
+	began := time.Now()
+	for {
+		if err := r.linked(time.Since(began)); err != nil {
+			return err
+		}
 		for _, s := range sources {
 			r.source = s
 			t, err := r.offer(ctx, 2000, 50*time.Millisecond)
@@ -349,7 +374,7 @@ func (r *rig) forwards(ctx context.Context) (err error) {
 				continue
 			}
 		}
-		if time.Now().After(deadline) {
+		if time.Since(began) > forwardWait {
 			return fmt.Errorf("nothing that %s sends arrives at %s: see that the device forwards (a bridge with spanning tree begins after 30 s), that both links are up, and that --dst-mac and --dst-net are what it forwards", r.tx.Interface, r.rx.Interface)
 		}
 	}
@@ -374,7 +399,7 @@ func (c *Wire) measureSize(ctx context.Context, size int, run uint16, report *Wi
 	}
 	s.MRR, s.Offered = flood.got.Rate(), flood.sent.Rate
 	step("throughput")
-	find := search{trials: c.Trials, precision: c.Precision, floor: 100, trial: func(rate float64) (loss, reached float64, err error) {
+	find := search{trials: c.Trials, precision: c.Precision, floor: 100, fastest: s.Offered, trial: func(rate float64) (loss, reached float64, err error) {
 		t, err := r.offer(ctx, rate, c.Trial)
 		if err != nil {
 			return 0, 0, err

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -92,6 +93,13 @@ func TestWireOverPlainVeth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r := &rig{tx: &traffic.Port{Namespace: ns, Interface: "tx"}, rx: &traffic.Port{Namespace: ns, Interface: "rx"}}
+	if err := errors.Join(r.linked(linkWait), ns.SetDown("dut1"), r.linked(0)); err != nil {
+		t.Error(err)
+	}
+	if err := r.linked(linkWait); err == nil || !strings.Contains(err.Error(), "rx: the link is down (ip link set dev rx up), or has no carrier") {
+		t.Errorf("a far end that is down: %v", err)
+	}
 	if s := report.Sizes[0]; s.MRR <= 0 || !strings.HasPrefix(s.Source, "af_xdp") || !strings.Contains(s.Remarks(), "sent by af_xdp") {
 		t.Errorf("%+v", s)
 	}
@@ -140,14 +148,22 @@ func TestWireReached(t *testing.T) {
 // TestWirePage: the diagrams of a report have their points within the frame, and axes with round ticks.
 func TestWirePage(t *testing.T) {
 	r := WireReport{TX: "eth1", RX: "eth2", Speed: 10e9, Sizes: []WireSize{
-		{Size: 64, Line: 14.88e6, MRR: 320e3, Throughput: 310e3, Loss: []LossPoint{{900e3, 0.6}, {300e3, 0}}, Latency: []WireLatency{{Share: 0.1, P99: 9e3}, {Share: 1, P99: 80e3}}},
-		{Size: 1518, Line: 812e3, MRR: 250e3, Throughput: 240e3, Loss: []LossPoint{{700e3, 0.5}, {210e3, 0}}, Latency: []WireLatency{{Share: 0.1, P99: 12e3}, {Share: 1, P99: 95e3}}},
+		{Size: 64, Line: 14.88e6, MRR: 320e3, Throughput: 310e3, Loss: []LossPoint{{900e3, 0.6}, {300e3, 0}, {700e3, 0.5}}, Latency: []WireLatency{{Share: 0.1, P99: 9e3}, {Share: 1, P99: 80e3}}},
+		{Size: 1518, Line: 812e3, MRR: 250e3, Throughput: 240e3, Loss: []LossPoint{{700e3, 0.5}, {210e3, 0}}, Latency: []WireLatency{{Share: 0.1, P99: 12e3}, {Share: 1, P99: 4e6}}},
 	}}
 	for _, d := range r.diagrams() {
 		if len(d.XTicks) < 3 || len(d.XTicks) > 12 || len(d.YTicks) < 3 || len(d.YTicks) > 12 {
 			t.Errorf("%s: ticks %v, %v", d.Title, d.XTicks, d.YTicks)
 		}
 		for _, l := range d.Lines {
+			if xs := strings.Fields(l.Points); !slices.IsSortedFunc(xs, func(a, b string) int {
+				var x, y float64
+				_, _ = fmt.Sscanf(a, "%g,", &x)
+				_, _ = fmt.Sscanf(b, "%g,", &y)
+				return cmp.Compare(x, y)
+			}) {
+				t.Errorf("%s: %s runs back: %v", d.Title, l.Name, xs)
+			}
 			for _, point := range strings.Fields(l.Points) {
 				var x, y float64
 				if _, err := fmt.Sscanf(point, "%g,%g", &x, &y); err != nil || x < 0 || x > 640 || y < 0 || y > 240 {
@@ -160,7 +176,7 @@ func TestWirePage(t *testing.T) {
 	if err := r.WriteHTML(&page); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{">100 kfps<", ">10 Mfps<", ">600 B<", ">20 %<", ">100 %<", ">10 us<"} {
+	for _, want := range []string{">100 kfps<", ">10 Mfps<", ">600 B<", ">20 %<", ">100 %<", ">10 us<", ">1 ms<"} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("%s is not in the page: %s", want, &page)
 		}

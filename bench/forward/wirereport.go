@@ -1,11 +1,13 @@
 package forward
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -228,7 +230,12 @@ func (r *WireReport) diagrams() []diagram {
 		return fmt.Sprintf("%.3g Mfps", v/1e6)
 	}
 	bytes := func(v float64) string { return fmt.Sprintf("%.0f B", v) }
-	us := func(v float64) string { return fmt.Sprintf("%.3g us", v/1e3) }
+	us := func(v float64) string {
+		if v < 1e6 {
+			return fmt.Sprintf("%g us", v/1e3)
+		}
+		return fmt.Sprintf("%g ms", v/1e6)
+	}
 	share := func(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }
 	through, line := curve{name: "throughput"}, curve{name: "line rate"}
 	var loss, delay []curve
@@ -239,7 +246,9 @@ func (r *WireReport) diagrams() []diagram {
 			line.x, line.y = append(line.x, float64(s.Size)), append(line.y, s.Line)
 		}
 		l, d := curve{name: bytes(float64(s.Size))}, curve{name: bytes(float64(s.Size))}
-		for _, p := range s.Loss {
+		// By the rate that was sent: a source that was held up sent less than the step before.
+		byRate := slices.SortedFunc(slices.Values(s.Loss), func(a, b LossPoint) int { return cmp.Compare(a.Rate, b.Rate) })
+		for _, p := range byRate {
 			l.x, l.y = append(l.x, p.Rate), append(l.y, p.Loss)
 		}
 		for _, p := range s.Latency {

@@ -41,7 +41,7 @@ func newTopCommand(o *ctlOptions) *cobra.Command {
 		Short: "Show rates, drops by reason and the workers' load, live",
 		Long: `Top shows what a switch does at the moment: packets and bits per second of each port, what is
 dropped and why, what each stage and worker carries, and the share of a core that each worker
-uses. It shows it anew each --interval until Ctrl-C, or --count times.
+uses. On a terminal it shows it anew each --interval until Ctrl-C, elsewhere once, or --count times.
 
 A worker with poll = "busy" uses all of its core at any load; how full it is says its PACKETS/BATCH,
 64 at most. Bits are of packets without FCS.`,
@@ -49,12 +49,16 @@ A worker with poll = "busy" uses all of its core at any load; how full it is say
   weir ctl top --count 1 --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			// Where nobody can press Ctrl-C, as in a script, once is what is meant.
+			if !cmd.Flags().Changed("count") && !cmd.Flags().Changed("interval") && !progress.Terminal(cmd.OutOrStdout()) {
+				ro.count = 1
+			}
 			return o.rates(cmd.Context(), ro, []ratesPrinter{printPortRates, printDropRates, printStageRates, printWorkerRates}, cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
 	f.DurationVar(&ro.interval, "interval", time.Second, "between two looks at the switch, 100ms or more")
-	f.IntVar(&ro.count, "count", 0, "show them so many times; 0: until Ctrl-C")
+	f.IntVar(&ro.count, "count", 0, "show them so many times; 0: until Ctrl-C; without it and --interval, once where the output is no terminal")
 	f.BoolVar(&ro.json, "json", false, "print each as one JSON object on a line")
 	return cmd
 }

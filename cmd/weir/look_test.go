@@ -58,6 +58,7 @@ func TestTop(t *testing.T) {
 	}{
 		{[]string{"top", "--count", "1", "--interval", "100ms"}, "PORT RECEIVED/s p0 p2 STAGE l3 WORKER CPU", ""},
 		{[]string{"top", "--count", "1", "--interval", "100ms", "--json"}, `{"ports":[{"port":"p0" "workers":`, "RECEIVED"},
+		{[]string{"top"}, "PORT p0 WORKER", ""}, // once, where no terminal is
 		{[]string{"show", "stages", "--rates", "--interval", "100ms"}, "STAGE PACKETS/s l3", "WORKER"},
 		{[]string{"show", "ports", "p2", "p0"}, "FORWARDED p0 p2", "p1"},
 		{[]string{"show", "ports", "p2", "--json"}, `"p2"`, `"p1"`},

@@ -245,6 +245,9 @@ func printPortPlans(w io.Writer, c *config.Config) error {
 			wants.Copy, wants.Jumbo = c.Dataplane.Copy == "copy", jumbo
 			g := i.Grant(wants)
 			line = g.String()
+			if !i.Up {
+				line += "; " + i.NoLink()
+			}
 		}
 		if _, err := fmt.Fprintf(w, "port %s: %s\n", p.Name, line); err != nil {
 			return err

@@ -101,3 +101,29 @@ func TestCheckTellsPorts(t *testing.T) {
 		}
 	}
 }
+
+// TestDownLinks: a link that is down is the first thing that people forget, so --check and the log of a switch that starts say so.
+func TestDownLinks(t *testing.T) {
+	b := newTestbed(t, 0)
+	if err := b.ns.SetDown("p0"); err != nil {
+		t.Fatal(err)
+	}
+	const remedy = "the link is down (ip link set dev p0 up)"
+	config := b.config(t, "s1")
+	cmd := weirCommand("switch", "--check", "-c", config)
+	var out strings.Builder
+	cmd.Stdout = &out
+	if err := b.ns.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil || strings.Count(out.String(), "the link is down") != 1 || !strings.Contains(out.String(), remedy) {
+		t.Errorf("%v: %s", err, &out)
+	}
+	p := b.start(t, config)
+	if status := p.stop(t); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	if log := p.stderr.String(); strings.Count(log, "port has no link") != 1 || !strings.Contains(log, remedy) {
+		t.Errorf("the log: %s", log)
+	}
+}

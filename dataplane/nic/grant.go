@@ -140,6 +140,11 @@ func (i *Interface) value(s Setting) string {
 	return onOff(i.Features[string(s)].On)
 }
 
+// NoLink says that an interface cannot carry packets now, and what to do.
+func (i *Interface) NoLink() string {
+	return fmt.Sprintf("the link is down (ip link set dev %s up), or has no carrier (the cable, or the other end, which is to be up too)", i.Name)
+}
+
 // note adds what else an operator should know.
 func (g *Grant) note(i *Interface) {
 	add := func(format string, args ...any) { g.Notes = append(g.Notes, fmt.Sprintf(format, args...)) }
@@ -147,7 +152,7 @@ func (g *Grant) note(i *Interface) {
 		add("the XDP program %d is attached: stop its owner, or remove it (ip link set dev %s xdp off)", i.Program, i.Name)
 	}
 	if !i.Up {
-		add("the link is down, or has no carrier")
+		g.Notes = append(g.Notes, i.NoLink())
 	}
 	if i.Driver == vethDriver {
 		g.notePeer(i, add)

@@ -139,7 +139,7 @@ type LinkDelay struct {
 	// HasDelay: both ends measure it, and a cell survived. Delay is the mean of all flows, with the difference of the two clocks in it.
 	HasDelay bool    `json:"has_delay"`
 	Delay    Bounded `json:"delay_ns" unit:"ns"`
-	// HasLoss: both counted an interval whole. Lost is over these.
+	// HasLoss: both counted an interval whole, and not more arrived than had left. Lost is over these.
 	HasLoss bool    `json:"has_loss"`
 	Lost    float64 `json:"lost" unit:"packets"`
 }

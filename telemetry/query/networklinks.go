@@ -101,7 +101,7 @@ func (n *networkSearch) measure(l *NetworkLink, newest int64) {
 		if err != nil {
 			continue // there are no points
 		}
-		l.Delays[i] = LinkDelay{between.HasDelay, between.Delay, between.HasLoss, between.Lost}
+		l.Delays[i] = linkDelay(between)
 		if i == 0 {
 			clocks = between.Clocks
 		}
@@ -132,4 +132,14 @@ func (n *networkSearch) offset(of, other *NetworkEnd, c Clocks) {
 	if c.Warning != "" {
 		s.fault("to %s: %s", other.Name, c.Warning)
 	}
+}
+
+// linkDelay is what two points say of a link. More packets that arrived than had left say no loss: some fell into another interval on the
+// way, which only an interval bit prevents.
+func linkDelay(b *Between) LinkDelay {
+	d := LinkDelay{HasDelay: b.HasDelay, Delay: b.Delay}
+	if b.HasLoss && b.Lost >= 0 {
+		d.HasLoss, d.Lost = true, b.Lost
+	}
+	return d
 }
