@@ -128,3 +128,37 @@ func TestReplayStatus(t *testing.T) {
 		}
 	}
 }
+
+// TestReplayMetrics: the report has what the stages counted beside packets, by stage, and leaves out what is zero.
+func TestReplayMetrics(t *testing.T) {
+	// Station 1 sends twice, station 2 answers: both are learned, and only the first packet is flooded twice.
+	in := pcaptest.Write(t, "in.pcap", pcapfile.Format{}, pcaptest.Frame(1, 2, 0, 60), pcaptest.Frame(1, 2, 1, 60), pcaptest.Frame(2, 1, 2, 60))
+	status, stdout, stderr := runReplay(t, "--graph", "parse,l2", "--in", in)
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	_, below, found := strings.Cut(stdout, "\nmetrics of the stages\n")
+	metrics, _, _ := strings.Cut(below, "\n\n")
+	got := map[string]string{}
+	for line := range strings.Lines(metrics) {
+		if f := strings.Fields(line); len(f) > 3 {
+			got[f[0]+" "+f[1]] = f[2]
+		}
+	}
+	for name, want := range map[string]string{"l2 learned_stations_total": "2", "l2 flooded_packets_total": "2", "l2 fdb_entries": "2"} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %s", name, got[name], want)
+		}
+	}
+	for name, value := range got {
+		if value == "0" {
+			t.Errorf("%s is 0 and is printed", name)
+		}
+	}
+	if !found || t.Failed() {
+		t.Logf("the report: %s", stdout)
+	}
+	if !found {
+		t.Error("the report has no metrics of stages")
+	}
+}

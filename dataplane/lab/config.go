@@ -148,6 +148,8 @@ const (
 // Traffic is one load from host to host. Which keys a kind reads is said at each;
 // another one is a fault.
 type Traffic struct {
+	line int // of its table in the file, for the report; 0: no file
+
 	Kind string `toml:"kind"`
 	From string `toml:"from"`
 	To   string `toml:"to"`
@@ -213,6 +215,9 @@ func parse(text []byte, name, path string) (*Config, error) {
 		c.Name = name
 	}
 	c.unusedKeys(f)
+	for i := range c.Traffic {
+		c.Traffic[i].line = f.Line(fmt.Sprintf("traffic[%d]", i))
+	}
 	c.setDefaults()
 	f.AddAll("", c.Validate())
 	if !f.Empty() {

@@ -13,7 +13,8 @@ func (o *Outcome) WriteText(w io.Writer) error {
 	b := &strings.Builder{}
 	fmt.Fprintln(b, "What crossed:")
 	for i := range o.Traffic {
-		fmt.Fprintf(b, "  %s  %s\n", mark(o.Traffic[i].okIn(o.config)), o.Traffic[i].sentence())
+		ok := o.Traffic[i].okIn(o.config)
+		fmt.Fprintf(b, "  %s  %s%s\n", mark(ok), o.Traffic[i].sentence(), o.where(ok, i))
 	}
 	if len(o.Traffic) == 0 {
 		fmt.Fprintln(b, "  nothing: the file has no [[traffic]]")
@@ -51,6 +52,14 @@ func (o *Outcome) WriteText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// where names the line of the file that has a load which failed. Results are in the order of the file.
+func (o *Outcome) where(ok bool, load int) string {
+	if ok || o.config == nil || load >= len(o.config.Traffic) || o.config.Traffic[load].line == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (line %d of the lab file)", o.config.Traffic[load].line)
 }
 
 // failures repeats the lines of a report that begin with FAIL.

@@ -142,7 +142,11 @@ func (m measure) quantiles(list []query.QuantileValue) (cells []any) {
 
 // hopTable lists hops, or switches.
 func (m measure) hopTable(list []query.HopStats) *Table {
-	titles := []string{">hop", "switch", ">flows", ">samples"}
+	titles := []string{"switch", ">flows", ">samples"}
+	ofFlow := slices.ContainsFunc(list, func(h query.HopStats) bool { return h.Hop > 0 })
+	if ofFlow {
+		titles = append([]string{">hop"}, titles...)
+	}
 	if len(list) > 0 {
 		titles = append(titles, ranks(list[0].Quantiles)...)
 	}
@@ -158,7 +162,10 @@ func (m measure) hopTable(list []query.HopStats) *Table {
 		if sw == "" {
 			sw = "?"
 		}
-		row := append([]any{hop, sw, h.Flows, h.Samples}, m.quantiles(h.Quantiles)...)
+		row := append([]any{sw, h.Flows, h.Samples}, m.quantiles(h.Quantiles)...)
+		if ofFlow {
+			row = append([]any{hop}, row...)
+		}
 		if len(row) < len(titles) {
 			row = append(row, m.frequent(h.Frequent))
 		}
