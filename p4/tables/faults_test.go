@@ -46,6 +46,8 @@ func TestFaults(t *testing.T) {
 		`stages.lds_ingress.rows: 3: the program has 4: set rows = 4`,
 		`stages.lds_ingress.columns: 1000: a P4 target needs a power of two, and this program has up to 1024: choose columns = 512 or 1024`,
 		`stages.lds_ingress.virtual: 5: a P4 target needs a power of two: choose virtual = 4 or 8`,
+		`stages.lds_ingress.samples: 128: the program keeps no arrivals of packets, only their sums: remove it`,
+		`stages.lds_ingress.lost_flows: 50: the program has no cells that name flows: remove it`,
 		`stages.lds_ingress.weight: the program's flows all count once, as a weight multiplies the time, which a register's unit cannot: remove the weights`,
 		`stages.lds_egress.columns: 2048: a P4 target needs a power of two, and this program has up to 1024: choose columns = 1024`,
 	}
@@ -61,7 +63,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultsOfRoutes: next hops that are no power of two, weights counted.
+// TestFaultsOfRoutes: next hops that are no power of two, weights counted; paths by the packet; packets for the host.
 func TestFaultsOfRoutes(t *testing.T) {
 	s := load(t, "router.toml")
 	if got := faultsOf(t, s); got != nil {
@@ -75,10 +77,16 @@ graph = ["parse", "l3"]
 [[port]]
 name = "left"
 interface = "left"
+[[port]]
+name = "host"
+driver = "tap"
+interface = "weir-host"
 [stages.l3]
+ecmp = "packet"
 [[stages.l3.interface]]
 port = "left"
 addresses = ["10.0.1.1/24"]
+host = "host"
 [[stages.l3.route]]
 prefix = "10.1.0.0/16"
 via = ["10.0.1.2", "10.0.1.3"]
@@ -88,6 +96,8 @@ prefix = "10.2.0.0/16"
 via = ["10.0.1.2", "10.0.1.3", "10.0.1.4"]
 `)
 	want := []string{
+		`stages.l3.ecmp: "packet": the program chooses by the flow: set "flow"`,
+		`stages.l3.interface[0].host: "host": the control plane of a P4 switch hands no packets to the machine that it runs on: remove it`,
 		"stages.l3.route[0].via: flows are spread over 5 next hops, weights counted: a P4 target needs a power of two: name gateways, or choose weights, such that there are 4 or 8",
 		"stages.l3.route[1].via: flows are spread over 3 next hops, weights counted: a P4 target needs a power of two: name gateways, or choose weights, such that there are 2 or 4",
 	}

@@ -192,6 +192,12 @@ func (b *builder) points(c *points.Config, key, control, field string) {
 	if c.Edges || len(c.Classes) > 0 {
 		b.fault(key, "edges and class: the program's points are of ports, as a class takes two ternary tables and a third one behind both, of which the stages in front of the cells have none to spare: remove them, or measure classes at switches of Weir")
 	}
+	if c.Samples > 0 {
+		b.fault(key+".samples", "%d: the program keeps no arrivals of packets, only their sums: remove it", c.Samples)
+	}
+	if c.LostFlows > 0 {
+		b.fault(key+".lost_flows", "%d: the program has no cells that name flows: remove it", c.LostFlows)
+	}
 	if len(c.Weights) > 0 {
 		b.fault(key+".weight", "the program's flows all count once, as a weight multiplies the time, which a register's unit cannot: remove the weights")
 	}
