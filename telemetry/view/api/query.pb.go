@@ -6229,10 +6229,11 @@ func (x *NetworkEnd) GetNumber() int64 {
 type LinkDelay struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// has_delay: both ends measure it, and a cell survived. delay_ns is the mean of all flows, with the difference of the two clocks in it.
-	HasDelay      bool     `protobuf:"varint,1,opt,name=has_delay,json=hasDelay,proto3" json:"has_delay,omitempty"`
-	DelayNs       *Bounded `protobuf:"bytes,2,opt,name=delay_ns,json=delayNs,proto3" json:"delay_ns,omitempty"`
-	HasLoss       bool     `protobuf:"varint,3,opt,name=has_loss,json=hasLoss,proto3" json:"has_loss,omitempty"` // has_loss: both counted an interval whole. lost is over these.
-	Lost          float64  `protobuf:"fixed64,4,opt,name=lost,proto3" json:"lost,omitempty"`
+	HasDelay bool     `protobuf:"varint,1,opt,name=has_delay,json=hasDelay,proto3" json:"has_delay,omitempty"`
+	DelayNs  *Bounded `protobuf:"bytes,2,opt,name=delay_ns,json=delayNs,proto3" json:"delay_ns,omitempty"`
+	// has_loss: both counted an interval whole, and not more arrived than had left. lost is over these.
+	HasLoss       bool    `protobuf:"varint,3,opt,name=has_loss,json=hasLoss,proto3" json:"has_loss,omitempty"`
+	Lost          float64 `protobuf:"fixed64,4,opt,name=lost,proto3" json:"lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
