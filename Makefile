@@ -73,6 +73,7 @@ install-docs:
 	install -m 644 telemetry/view/api/example/*.go $(DOC)/telemetry/view/api/example
 	install -m 644 examples/stage/*.go examples/stage/*.toml $(DOC)/examples/stage
 	install -m 644 examples/stage/ttlguard/*.go $(DOC)/examples/stage/ttlguard
+	find bench/results p4/README.md -type f -exec install -D -m 644 {} $(DOC)/{} \;
 
 .PHONY: install-files
 install-files: install-docs

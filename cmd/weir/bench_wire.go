@@ -6,9 +6,11 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/bench/forward"
 	"github.com/weirswitch/weir/dataplane/traffic"
@@ -107,6 +109,8 @@ func (o *wireOptions) run(cmd *cobra.Command, all *benchForwardOptions) error {
 		note("speed", err)
 		c.Speed = uint64(speed)
 	}
+	note("html", writable(o.html))
+	note("csv", writable(o.csv))
 	if errs == nil {
 		errs = append(errs, c.Validate())
 	}
@@ -135,13 +139,32 @@ func (o *wireOptions) run(cmd *cobra.Command, all *benchForwardOptions) error {
 			err = errors.Join(file.write(out), out.Close())
 		}
 		if err != nil {
-			return fmt.Errorf("write the report: %w", err)
+			// What was measured for hours is not to be lost.
+			return errors.Join(fmt.Errorf("write the report: %w", err), report.WriteText(cmd.OutOrStdout()))
 		}
 	}
 	if all.output.asJSON {
 		return indentJSON(cmd.OutOrStdout(), report)
 	}
 	return report.WriteText(cmd.OutOrStdout())
+}
+
+// writable says what keeps a file from being written at the end, if anything.
+func writable(file string) error {
+	if file == "" {
+		return nil
+	}
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a folder: name a file", file)
+	}
+	folder := filepath.Dir(file)
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		return fmt.Errorf("there is no folder %s: make it, or name another file", folder)
+	}
+	if err := unix.Access(folder, unix.W_OK); err != nil {
+		return fmt.Errorf("folder %s: %w: name a file in another one", folder, err)
+	}
+	return nil
 }
 
 // wireInterface says what is wrong with an interface, before anything is measured.

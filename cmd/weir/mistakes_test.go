@@ -60,6 +60,7 @@ var mistakes = []struct {
 	{"a flow of one end", "", "query path --flow 10.0.0.1:80"},
 	{"a device under test with one side", "", "bench forward --tx eth1"},
 	{"interfaces that are not there", "", "bench forward --tx no-such-1 --rx no-such-2"},
+	{"a report in a folder that is not there", "", "bench forward --tx lo --rx lo --html /no-such-folder/report.html"},
 	{"a comparison of one file", "", "bench compare a.json"},
 	{"a comparison with a file that is not there", "", "bench compare a.json b.json"},
 	{"a size that is none", "", "gen -i lo --size big"},

@@ -237,9 +237,10 @@ func printHeavyHitters(w io.Writer, h *query.HeavyHitters) error {
 	if h.At != "" {
 		by = fmt.Sprintf("by the %s %s, of %d candidates: ", h.By, h.At, h.Candidates)
 	}
-	text := []string{"", by + fmt.Sprintf("%d flows of at least %.4g %% of %s %s", len(h.Flows), 100*(h.Theta-h.Epsilon/2), within(h.Volume), h.Unit)}
+	found := len(h.Flows) + h.More
+	text := []string{"", by + fmt.Sprintf("%d flows of at least %.4g %% of %s %s", found, 100*(h.Theta-h.Epsilon/2), within(h.Volume), h.Unit)}
 	if h.Volume.Value == 0 {
-		text[1] = by + fmt.Sprintf("%d flows", len(h.Flows))
+		text[1] = by + fmt.Sprintf("%d flows", found)
 	}
 	if h.By != query.BySketch {
 		text = append(text, promise(h))
@@ -259,6 +260,8 @@ func promise(h *query.HeavyHitters) string {
 	}
 	outer := fmt.Sprintf("all of %.3g %% or more are %s, and none below %.3g %%, except with probability %.3g", 100*h.Theta, here, 100*(h.Theta-h.Epsilon), h.Delta)
 	switch {
+	case h.At == "" && h.EffectiveSize == 0 && !h.Guaranteed:
+		return "packets came again, or samples and the switches' own counts disagree otherwise: by the estimates, nothing is guaranteed"
 	case h.At == "" && h.EffectiveSize == 0:
 		return "nothing was left out of the samples, so the answer is exact"
 	case h.Guaranteed:
