@@ -164,8 +164,8 @@ func (l *lossNames) answer(b *Between) {
 // Between asks for delay and loss from one place to another; flow nil: of all
 // flows together. Between two switches it compares what leaves the first with
 // what arrives at the second, within one what arrives with what leaves. Of
-// several points that the places may mean, those two are taken which have most
-// in common.
+// several points that the places may mean, those two are taken which have most packets
+// of the flow in common, or else most cells.
 func (e *Engine) Between(from, to Place, flow *Key) (*Between, error) {
 	if flow != nil {
 		all, _, err := e.between(from, to, []Key{*flow}, true)
@@ -190,7 +190,11 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 	if err != nil {
 		return nil, nil, err
 	}
-	ways, err := e.stretches(&basis, from, to)
+	var one *Key // that decides about ports
+	if only && len(flows) == 1 {
+		one = &flows[0]
+	}
+	ways, err := e.stretches(&basis, from, to, one)
 	if err != nil {
 		return nil, nil, err
 	}

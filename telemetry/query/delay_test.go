@@ -268,3 +268,51 @@ func TestUnlikeRows(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 }
+
+// TestPortsOfFlow: a question about one flow is answered by the ports that it took, those about all by the ports that have most in common.
+func TestPortsOfFlow(t *testing.T) {
+	const interval = 1 << 30
+	s := &store.Store{}
+	r := rand.New(rand.NewPCG(5, 8))
+	delays := []int64{1_000_000, 4_000_000}
+	for number := int64(1); number <= 3; number++ {
+		var out, in [2]*lds.Point
+		for way := range 2 {
+			for _, p := range []**lds.Point{&out[way], &in[way]} {
+				*p, _ = lds.NewPoint(lds.Config{Rows: 4, Columns: 2000, Virtual: 1, IntervalNs: interval, Seed: 2})
+				(*p).Begin(number)
+			}
+		}
+		for i := range 4000 {
+			f := r.IntN(40)
+			way := 0 // of flows 0 to 29
+			if f >= 30 {
+				way = 1
+			}
+			id, at := r.Uint64(), number*interval+int64(i)*20_000
+			out[way].Add(Hash(hash.XX, key(f), 0), id, at, 100)
+			in[way].Add(Hash(hash.XX, key(f), 0), id, at+delays[way], 100)
+		}
+		for way := range 2 {
+			add(t, s, record.Header{Kind: record.LDS, Switch: 1, Instance: uint16(2*way + 1), Start: number * interval, Span: interval}, out[way].AppendBinary)
+			add(t, s, record.Header{Kind: record.LDS, Switch: 2, Instance: uint16(2 * way), Start: number * interval, Span: interval}, in[way].AppendBinary)
+		}
+	}
+	s.Sort()
+	e := &Engine{Store: s}
+	from, err1 := e.ParsePlace("b")
+	to, err2 := e.ParsePlace("c")
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	for f, way := range map[int]int{3: 0, 29: 0, 30: 1, 39: 1} {
+		k := key(f)
+		b, err := e.Between(from, to, &k)
+		if err != nil || !b.HasDelay || math.Abs(b.Delay.Value-float64(delays[way])) > 1 {
+			t.Errorf("flow %d: %+v, %v", f, b, err)
+		}
+	}
+	if b, err := e.Between(from, to, nil); err != nil || math.Abs(b.Delay.Value-float64(delays[0])) > 1 {
+		t.Errorf("all flows: %+v, %v", b, err)
+	}
+}

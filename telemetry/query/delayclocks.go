@@ -37,7 +37,7 @@ func (e *Engine) offset(forth float64, from, to Place, class *lds.Class) *lds.Of
 	}
 	// Without records of the way back one bound is all there is.
 	there, here := Place{to.Switch, to.Port, reverse, to.ports}, Place{from.Switch, from.Port, reverse, from.ports}
-	if ways, err := e.stretches(&Basis{Window: e.window()}, there, here); err == nil {
+	if ways, err := e.stretches(&Basis{Window: e.window()}, there, here, nil); err == nil {
 		for _, w := range ways {
 			for d := range e.differences(some(w.intervals, offsetIntervals)) {
 				if ns, ok := d.LeastNs(); ok {

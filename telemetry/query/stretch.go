@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -33,9 +34,9 @@ type pair struct {
 }
 
 // stretches finds the measurement points between two places in the window. Of several ports
-// that the places may mean, those two are taken which have most cells in common; where both have points of classes, all of these
+// that the places may mean, those two are taken which have most packets of a flow in common, or without one (nil), or where none has any, most cells; where both have points of classes, all of these
 // are taken, sorted.
-func (e *Engine) stretches(basis *Basis, from, to Place) ([]*stretch, error) {
+func (e *Engine) stretches(basis *Basis, from, to Place, flow *Key) ([]*stretch, error) {
 	fromEgress, toEgress := true, false
 	if from.Switch == to.Switch {
 		fromEgress, toEgress = false, true
@@ -46,7 +47,7 @@ func (e *Engine) stretches(basis *Basis, from, to Place) ([]*stretch, error) {
 		return nil, fmt.Errorf("%w of measurement points for this way in the window: the stage %s belongs to %s, %s to %s", ErrNoRecords,
 			stageName(fromEgress), e.Store.Name(from.Switch), stageName(toEgress), e.Store.Name(to.Switch))
 	}
-	chosen, unlike, err := e.choose(match(senders, receivers))
+	chosen, unlike, err := e.choose(match(senders, receivers), flow)
 	if err != nil {
 		return nil, err
 	}
@@ -132,10 +133,10 @@ func byInterval(points []*store.Point) (list [][]*store.Point) {
 // tried is of how many intervals the cells are compared to choose a pair of points.
 const tried = 8
 
-// choose takes the pair of ports with most cells that can be used in some of their intervals, spread over the
+// choose takes the pair of ports with most of the flow's packets, if there is a flow, and else most cells that can be used in some of their intervals, spread over the
 // window, or all pairs of a class, and those of their intervals that can be compared; of all pairs it counts those that cannot. To decode all intervals of all pairs
 // would take minutes.
-func (e *Engine) choose(matched map[pair][]interval) (chosen map[pair][]interval, unlike map[pair]int, err error) {
+func (e *Engine) choose(matched map[pair][]interval, flow *Key) (chosen map[pair][]interval, unlike map[pair]int, err error) {
 	var refusal error
 	unlike = map[pair]int{}
 	for p, list := range matched {
@@ -164,19 +165,24 @@ func (e *Engine) choose(matched map[pair][]interval) (chosen map[pair][]interval
 	if len(classes) > 0 {
 		return classes, unlike, nil
 	}
-	best, most := pair{}, -1
+	best, most, mostOwn := pair{}, -1, 0.0
 	for p, list := range matched {
-		common := 0
+		common, own := 0, 0.0
 		if len(matched) > 1 {
 			for d := range e.differences(some(list, tried)) {
 				common += d.Cells(lds.Usable)
+				if flow != nil {
+					if x := d.Flow(Hash(d.Family(), *flow, 0), e.Weight, lds.Balanced); x.HasDelay {
+						own += x.Packets
+					}
+				}
 			}
 			if err := e.stopped(); err != nil {
 				return nil, nil, err
 			}
 		}
-		if common > most || common == most && (p.from < best.from || p.from == best.from && p.to < best.to) {
-			best, most = p, common
+		if cmp.Or(cmp.Compare(own, mostOwn), cmp.Compare(common, most), cmp.Compare(best.from, p.from), cmp.Compare(best.to, p.to)) > 0 {
+			best, most, mostOwn = p, common, own
 		}
 	}
 	return map[pair][]interval{best: matched[best]}, unlike, nil
