@@ -254,7 +254,7 @@ func (b *testbed) telemetry(t *testing.T) map[string]uint64 {
 // sleeps through a hundred of them, and while its disk is full, it forwards every
 // frame, and what is not in its records is counted.
 func TestLiveSums(t *testing.T) {
-	const rounds, frames = 40, 50
+	const rounds, frames = 1000, 50
 	for _, c := range []struct {
 		name  string
 		graph string

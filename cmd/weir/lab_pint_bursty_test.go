@@ -48,6 +48,7 @@ func burstyFrequencies(t *testing.T, last bool) (again bool) {
 	began := disketch.Epochs(30).Epoch(uint64(new(clock.Clock).Now()))
 	sent := l.bursts(flows, bursts)
 	l.settle()
+	ended := disketch.Epochs(30).Epoch(uint64(new(clock.Clock).Now()))
 	keys := make([]query.Key, flows)
 	for i := range keys {
 		key, err := query.ParseKey(fmt.Sprintf("10.0.0.1:%d > 10.0.0.2:%d udp", udpFrom+1+i, udpTo))
@@ -87,7 +88,11 @@ func burstyFrequencies(t *testing.T, last bool) (again bool) {
 			seen += chosen[i].Value
 			absent += late(chosen[i].Absent)
 		}
-		return err == nil && len(chosen) == flows && seen > 0.95*total && (absent == 0 || time.Now().After(enough))
+		if err != nil || len(chosen) != flows || seen <= 0.95*total {
+			return false
+		}
+		epochs := e.Store.Sketches.Epochs()
+		return absent == 0 && epochs[len(epochs)-1] >= ended || time.Now().After(enough)
 	})
 	if len(chosen) != flows {
 		t.Fatalf("no answers from %s", records)
