@@ -49,7 +49,7 @@ A worker with poll = "busy" uses all of its core at any load; how full it is say
   weir ctl top --count 1 --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// Where nobody can press Ctrl-C, as in a script, once is what is meant.
+			// In a script, which cannot press Ctrl-C, once is what is meant.
 			if !cmd.Flags().Changed("count") && !cmd.Flags().Changed("interval") && !progress.Terminal(cmd.OutOrStdout()) {
 				ro.count = 1
 			}
