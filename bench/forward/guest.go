@@ -66,7 +66,8 @@ func dialGuests(c *Config, sockets [2]string, server bool, sizes []int) (*guestS
 // vhostEnd is a virtual machine.
 type vhostEnd struct {
 	*frontend.Frontend
-	sizes []int // bytes of each packet behind the header, by buffer
+	sizes  []int // bytes of each packet behind the header, by buffer
+	number uint32
 }
 
 func dialVhost(i int, socket string, server bool, sizes []int) (guestEnd, error) {
@@ -107,7 +108,8 @@ func (e *vhostEnd) send(n int, flow func() uint32) (sent int) {
 		if b == nil {
 			break
 		}
-		binary.BigEndian.PutUint32(b[frontend.HeaderSize+guestFlowAt:], flow())
+		writeFlow(b[frontend.HeaderSize:], flow(), e.number)
+		e.number++
 		s.Send(frontend.HeaderSize + e.sizes[s.Held()])
 	}
 	s.Flush()
@@ -128,6 +130,7 @@ type memifEnd struct {
 	tx, rx *memif.Ring // between begin and end
 	made   int         // packets sent, up to a lap: they are written whole
 	next   int         // the buffer
+	number uint32
 }
 
 func dialMemif(i int, socket string, sizes []int) (guestEnd, error) {
@@ -182,7 +185,8 @@ func (e *memifEnd) send(n int, flow func() uint32) (sent int) {
 			writeGuestPacket(b[:size], e.guest)
 			e.made++
 		}
-		binary.BigEndian.PutUint32(b[guestFlowAt:], flow())
+		writeFlow(b, flow(), e.number)
+		e.number++
 		e.tx.Send(size)
 		e.next = (e.next + 1) % guestRing
 	}
@@ -196,6 +200,13 @@ func (e *memifEnd) receive() int {
 	n := e.rx.Skip(guestRing)
 	e.rx.Flush()
 	return n
+}
+
+// writeFlow writes what differs between packets: the ports of UDP, and a number where their payload begins. Packets that are equal are one
+// packet for those who sample by what is in it, as those of a host never are.
+func writeFlow(p []byte, flow, number uint32) {
+	binary.BigEndian.PutUint32(p[guestFlowAt:], flow)
+	binary.BigEndian.PutUint32(p[guestFlowAt+8:], number)
 }
 
 // writeGuestPacket writes a packet of guest i to the other one.

@@ -39,9 +39,16 @@ const (
 // Key returns the flow key of a parsed packet whose bytes are data. It reports
 // false for a packet without FlagIP.
 func (p *Packet) Key(data []byte) (k FlowKey, ok bool) {
+	ok = p.WriteKey(&k, data)
+	return k, ok
+}
+
+// WriteKey is [Packet.Key] into memory of the caller, all of which it writes; nothing if there is no key.
+func (p *Packet) WriteKey(k *FlowKey, data []byte) (ok bool) {
 	switch {
 	case p.Flags.Has(FlagIPv4):
 		addrs := data[p.L3+ipv4Addrs:][:8]
+		k.Src, k.Dst = [16]byte{}, [16]byte{}
 		copy(k.Src[:4], addrs[:4])
 		copy(k.Dst[:4], addrs[4:])
 		k.Version = 4
@@ -51,10 +58,10 @@ func (p *Packet) Key(data []byte) (k FlowKey, ok bool) {
 		copy(k.Dst[:], addrs[16:])
 		k.Version = 6
 	default:
-		return k, false
+		return false
 	}
 	k.SrcPort, k.DstPort, k.Proto = p.keyPorts()
-	return k, true
+	return true
 }
 
 // keyPorts returns what of the 5-tuple is not an address.

@@ -37,17 +37,30 @@ func New[T any](size int) *Ring[T] {
 
 // Push adds a value. It reports false if the ring is full. Producer only.
 func (r *Ring[T]) Push(v T) bool {
+	at := r.Next()
+	if at == nil {
+		return false
+	}
+	*at = v
+	r.Commit()
+	return true
+}
+
+// Next is where the next value is to be written, for large ones: in place, without a copy. It holds an old value. nil: the ring is full.
+// [Ring.Commit] gives it to the consumer. Producer only.
+func (r *Ring[T]) Next() *T {
 	tail := r.tail.Load()
 	if tail-r.seen > r.mask {
 		r.seen = r.head.Load()
 		if tail-r.seen > r.mask {
-			return false
+			return nil
 		}
 	}
-	r.values[tail&r.mask] = v
-	r.tail.Store(tail + 1)
-	return true
+	return &r.values[tail&r.mask]
 }
+
+// Commit adds the value that was written where [Ring.Next] said. Producer only.
+func (r *Ring[T]) Commit() { r.tail.Store(r.tail.Load() + 1) }
 
 // Drain calls f for each value that waits and returns how many there were.
 // Consumer only. The value is valid until f returns.

@@ -27,8 +27,15 @@ type condensing struct {
 	on      bool
 	share   uint8
 	plans   map[uint16]*sink.Condenser
+	last    lastCondenser
 
 	condensed, left atomic.Uint64 // digests that were condensed and not exported, and packets of flows that records do not list
+}
+
+// lastCondenser is that of the digest before: there are one or two plans.
+type lastCondenser struct {
+	plan uint16
+	*sink.Condenser
 }
 
 const (
@@ -66,7 +73,11 @@ func (c *condensing) take(r *record) (export, sampled bool) {
 		c.sent++
 		return true, false
 	}
-	s := c.condenser(r.Plan)
+	s := c.last.Condenser
+	if s == nil || c.last.plan != r.Plan {
+		s = c.condenser(r.Plan)
+		c.last = lastCondenser{r.Plan, s}
+	}
 	if s == nil {
 		c.sent++
 		return true, false
@@ -137,7 +148,7 @@ func (c *condensing) turn(next int64, attach func(plan uint16, partition int, sl
 	}
 	switch {
 	case !c.on:
-		c.plans = nil // their memory is not needed
+		c.plans, c.last = nil, lastCondenser{} // their memory is not needed
 	case c.digests > 0: // else as many may come as in the slice before
 		c.share = sink.Share(c.digests, digests)
 	}

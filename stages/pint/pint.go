@@ -168,6 +168,7 @@ type stage struct {
 	usual    bool          // the newest plan asks for values that straight knows, and no other plan is live
 	counters counters
 	records  *ring.Ring[record]
+	single   record // without the ring, in a replay
 	shown    shown
 }
 
@@ -451,7 +452,7 @@ func (s *stage) loops(b *packet.Batch, p *packet.Packet, pl *livePlan, hop int, 
 		return false
 	}
 	s.counters.now[loopsFound]++
-	s.push(&record{Record: s.describe(b, p, pl.id, hop, digest), loop: true})
+	s.report(b, p, pl.id, hop, digest, true)
 	if s.drop {
 		b.Drop(p, ReasonLoop)
 	}

@@ -13,40 +13,54 @@ type record struct {
 	loop bool
 }
 
-// record reports a packet's digest.
+// record reports a packet's digest. It never waits: one that finds the ring full is lost, and counted.
 func (s *stage) record(b *packet.Batch, p *packet.Packet, plan uint16, hops int, digest uint64) {
-	s.push(&record{Record: s.describe(b, p, plan, hops, digest)})
+	s.report(b, p, plan, hops, digest, false)
 }
 
-func (s *stage) describe(b *packet.Batch, p *packet.Packet, plan uint16, hops int, digest uint64) pint.Record {
-	return pint.Record{
-		Flow: flowKey(p, b.Data(p)), ID: p.ID, Digest: digest, TimeNs: uint64(p.Arrival), Plan: plan, Hops: uint8(min(hops, pint.MaxHops)),
-	}
-}
-
-// push never waits: a record that finds the ring full is lost, and counted.
-func (s *stage) push(r *record) {
-	switch {
-	case s.module.inline:
-		s.module.take(r)
-	case !s.records.Push(*r):
+// report writes a record where it waits for the exporter: a copy of so many bytes would cost about as much as the rest.
+func (s *stage) report(b *packet.Batch, p *packet.Packet, plan uint16, hops int, digest uint64, loop bool) {
+	r := s.next()
+	if r == nil {
 		s.counters.now[ringFull]++
 		return
+	}
+	r.describe(b, p, plan, hops, digest, loop)
+	s.commit(r)
+}
+
+// next is where a record is to be written, nil if there is no room; commit reports it.
+func (s *stage) next() *record {
+	if s.module.inline {
+		return &s.single
+	}
+	return s.records.Next()
+}
+
+func (s *stage) commit(r *record) {
+	if s.module.inline {
+		s.module.take(r)
+	} else {
+		s.records.Commit()
 	}
 	s.counters.now[recorded]++
 }
 
-// flowKey is the 5-tuple. Packets that are not IP are flows by their addresses
+// describe writes all of a record.
+func (r *record) describe(b *packet.Batch, p *packet.Packet, plan uint16, hops int, digest uint64, loop bool) {
+	flowKey(&r.Flow, p, b.Data(p))
+	r.ID, r.Digest, r.TimeNs, r.Plan, r.Hops, r.loop = p.ID, digest, uint64(p.Arrival), plan, uint8(min(hops, pint.MaxHops)), loop
+}
+
+// flowKey writes the 5-tuple. Packets that are not IP are flows by their addresses
 // and EtherType: version 0, and the type instead of the destination port.
-func flowKey(p *packet.Packet, data []byte) pint.FlowKey {
-	if k, ok := p.Key(data); ok {
-		return pint.FlowKey(k)
+func flowKey(k *pint.FlowKey, p *packet.Packet, data []byte) {
+	if p.WriteKey((*packet.FlowKey)(k), data) {
+		return
 	}
-	var k pint.FlowKey
+	*k = pint.FlowKey{DstPort: p.EtherType}
 	copy(k.Dst[:6], data[0:6])
 	copy(k.Src[:6], data[6:12])
-	k.DstPort = p.EtherType
-	return k
 }
 
 // Run sleeps between two looks at the rings: shortly while digests come, longer when all is quiet.

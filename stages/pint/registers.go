@@ -6,8 +6,9 @@ import "github.com/weirswitch/weir/pipeline/packet"
 // target's CPU port: p is the packet as it left, parsed, with the id and the arrival that the sink
 // had. It may be called while questions are asked.
 func (m *Module) Record(b *packet.Batch, p *packet.Packet, plan uint16, hops int, digest uint64) {
-	var none *stage // What describes a packet asks no worker.
-	m.take(&record{Record: none.describe(b, p, plan, hops, digest)})
+	var r record
+	r.describe(b, p, plan, hops, digest, false)
+	m.take(&r)
 }
 
 // Lose counts digests that were lost on the way to Record: the next batch of digests says so.
