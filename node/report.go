@@ -55,6 +55,10 @@ func reportMessage(r *worker.Report) *api.ReportResponse {
 	return m
 }
 
+// Favour has the workers go first on cores that they share with other threads of this process: [worker.Switch.Favour]. A program that
+// is a switch and nothing else calls it in Options.Ready.
+func (n *Node) Favour() (nice int, err error) { return n.sw.Favour() }
+
 // Version returns which build of Weir the program has, and which capabilities the process
 // has now.
 func (n *Node) Version() *api.VersionResponse {

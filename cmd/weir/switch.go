@@ -99,7 +99,13 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 		return usageError(err)
 	}
 	stopNotes := func() bool { return true }
-	n, err := node.New(c, node.Options{Log: log, Level: &level, File: o.config, Ready: func() error {
+	var n *node.Node
+	n, err = node.New(c, node.Options{Log: log, Level: &level, File: o.config, Ready: func() error {
+		if nice, err := n.Favour(); err != nil {
+			log.Warn("workers do not go first on cores that they share", zap.Error(err))
+		} else {
+			log.Info("workers go first on cores that they share", zap.Int("nice of other threads", nice))
+		}
 		kept, err := node.DropPrivileges(c)
 		if err != nil {
 			return err // with more privileges than it reports, it must not run

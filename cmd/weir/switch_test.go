@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -224,6 +225,45 @@ func (b *testbed) exchange(t *testing.T, n int) {
 				t.Fatalf("frame %d: got %x, %v", i, buf[:max(n, 0)], err)
 			}
 		}
+	}
+}
+
+// TestFavour: threads of a switch that are no workers have a higher nice value, also those that it makes later.
+func TestFavour(t *testing.T) {
+	b := newTestbed(t, 0)
+	p := b.start(t, b.config(t, "s1"))
+	b.exchange(t, 50)
+	if status, _, stderr := weir("ctl", "--socket", b.socket("s1"), "show", "ports"); status != 0 {
+		t.Fatal(stderr)
+	}
+	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	workers, others := 0, 0
+	for _, task := range tasks {
+		id, err := strconv.Atoi(task.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch priority, err := unix.Getpriority(unix.PRIO_PROCESS, id); {
+		case errors.Is(err, unix.ESRCH):
+		case err != nil:
+			t.Error(err)
+		case priority == own: // 20 less the nice value
+			workers++
+		case priority == max(own-10, 1):
+			others++
+		default:
+			t.Errorf("thread %d has nice value %d", id, 20-priority)
+		}
+	}
+	if workers != 1 || others == 0 {
+		t.Errorf("%d threads go first, %d do not, of a switch with one worker", workers, others)
 	}
 }
 

@@ -23,6 +23,9 @@ type Config struct {
 	// HandoffRing is the number of packets in each ring between two workers, a
 	// power of two.
 	HandoffRing int `toml:"handoff_ring"`
+	// BackgroundNice is by how much the nice value of the switch's threads that are no workers is higher than the
+	// workers', 0 to 19: workers go first on a core that they share with what makes records and answers.
+	BackgroundNice int `toml:"background_nice"`
 }
 
 // How to wait for packets.
@@ -34,7 +37,7 @@ const (
 
 // DefaultConfig returns one pinned worker that spins, then sleeps.
 func DefaultConfig() Config {
-	return Config{Count: 1, Pin: true, Poll: PollAdaptive, SpinRounds: 64, HandoffRing: 2048}
+	return Config{Count: 1, Pin: true, Poll: PollAdaptive, SpinRounds: 64, HandoffRing: 2048, BackgroundNice: 10}
 }
 
 // maxWorkers bounds Count; beyond it rings between all pairs get too many.
@@ -48,6 +51,9 @@ func (c *Config) Validate() error {
 	}
 	if len(c.Cores) != 0 && len(c.Cores) < c.Count {
 		errs = append(errs, fmt.Errorf("cores: %d cores for %d workers: name one for each, or leave the key out", len(c.Cores), c.Count))
+	}
+	if c.BackgroundNice < 0 || c.BackgroundNice > maxNice {
+		errs = append(errs, fmt.Errorf("background_nice: %d: choose 0 to %d", c.BackgroundNice, maxNice))
 	}
 	seen := map[int]bool{}
 	for i, core := range c.Cores {

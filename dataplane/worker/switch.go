@@ -27,6 +27,7 @@ type Switch struct {
 	chain   []pipeline.Named
 	workers []*Worker
 	handoff int             // Config.HandoffRing
+	nice    int             // Config.BackgroundNice
 	arrival bool            // Parts.ArrivalTime
 	links   *port.LinkWatch // nil if no port was one that a keeper could restore
 	onEvent func(PortEvent)
@@ -69,7 +70,7 @@ type Parts struct {
 // New opens all queues and gives each to a worker.
 func New(c Config, parts Parts) (*Switch, error) {
 	s := &Switch{name: parts.Name, id: parts.ID, pool: parts.Pool, chain: parts.Chain,
-		handoff: c.HandoffRing, arrival: parts.ArrivalTime, onEvent: parts.OnEvent}
+		handoff: c.HandoffRing, nice: c.BackgroundNice, arrival: parts.ArrivalTime, onEvent: parts.OnEvent}
 	for i, p := range parts.Ports {
 		s.seats = append(s.seats, &seat{number: i, port: p})
 	}
