@@ -20,6 +20,8 @@ type Check struct {
 	OK    bool   `json:"ok"`
 	// AtMost: Left may be less than Right.
 	AtMost bool `json:"at_most,omitempty"`
+	// Line of the lab file has the switch or the link; 0: none has it alone.
+	Line int `json:"line,omitempty"`
 }
 
 // Account says whether every counter of the lab adds up.
@@ -30,6 +32,8 @@ type Account struct {
 	Lost map[string]uint64 `json:"lost"`
 	// Faults are what no equation can say: a switch that died, or has no report.
 	Faults []string `json:"faults"`
+
+	lines map[string]int // of the lab file, by switch
 }
 
 // OK reports whether everything adds up and nothing was lost.
@@ -110,26 +114,27 @@ func equalCounters(a, b kernelCounters) bool {
 // account draws up the equations from the kernel's counters, those once the switches have ended, and the switches' last
 // words.
 func account(c *Config, kernel, late kernelCounters, ends []SwitchEnd) Account {
-	a := Account{Lost: map[string]uint64{}}
+	a := Account{Lost: map[string]uint64{}, lines: map[string]int{}}
 	reports := map[string]*SwitchReport{}
 	for i := range ends {
 		e := &ends[i]
+		a.lines[e.Name] = c.Line(e.Name)
 		if !e.Exit.Clean {
-			a.Faults = append(a.Faults, fmt.Sprintf("switch %s did not end cleanly: %s", e.Name, e.Exit.Status))
+			a.fault(e.Name, "switch %s did not end cleanly: %s", e.Name, e.Exit.Status)
 		}
 		if e.Log != "" {
-			a.Faults = append(a.Faults, fmt.Sprintf("the log of switch %s ends: %s", e.Name, e.Log))
+			a.fault(e.Name, "the log of switch %s ends: %s", e.Name, e.Log)
 		}
 		if e.Report == nil {
-			a.Faults = append(a.Faults, fmt.Sprintf("switch %s: %s", e.Name, e.Fault))
+			a.fault(e.Name, "switch %s: %s", e.Name, e.Fault)
 			continue
 		}
 		reports[e.Name] = e.Report
 		a.checkSwitch(c, e.Name, e.Report)
 	}
 	for _, link := range c.Links {
-		a.checkCable(kernel, late, reports, link.Endpoints[0], link.Endpoints[1])
-		a.checkCable(kernel, late, reports, link.Endpoints[1], link.Endpoints[0])
+		a.checkCable(kernel, late, reports, link.line, link.Endpoints[0], link.Endpoints[1])
+		a.checkCable(kernel, late, reports, link.line, link.Endpoints[1], link.Endpoints[0])
 	}
 	a.checkPlans(ends)
 	return a
@@ -148,7 +153,7 @@ func (a *Account) checkPlans(ends []SwitchEnd) {
 			if o, known := first[p.ID]; !known {
 				first[p.ID] = owner{e.Name, p.Digest}
 			} else if o.digest != p.Digest {
-				a.Faults = append(a.Faults, fmt.Sprintf("plan %d of %s (%s) is not that of %s (%s): give all switches the same file", p.ID, e.Name, p.Digest, o.name, o.digest))
+				a.fault(e.Name, "plan %d of %s (%s) is not that of %s (%s): give all switches the same file", p.ID, e.Name, p.Digest, o.name, o.digest)
 			}
 		}
 	}
@@ -159,15 +164,15 @@ const rxRingFull, rxNoFrame = "RX ring full", "no free frame"
 
 // checkSwitch holds what a switch received, and what it copied, against what became of it.
 func (a *Account) checkSwitch(c *Config, name string, r *SwitchReport) {
-	a.checkFate(name+" received", r.Received, r.Forwarded, r.Consumed, r.droppedTotal())
+	a.checkFate(name, name+" received", r.Received, r.Forwarded, r.Consumed, r.droppedTotal())
 	if r.Copies.Received != 0 {
-		a.checkFate(name+" copied", r.Copies.Received, r.Copies.Forwarded, r.Copies.Consumed, sum(r.Copies.Dropped))
+		a.checkFate(name, name+" copied", r.Copies.Received, r.Copies.Forwarded, r.Copies.Consumed, sum(r.Copies.Dropped))
 	}
 	if !r.Balanced {
-		a.Faults = append(a.Faults, fmt.Sprintf("switch %s says itself that its counters do not add up", name))
+		a.fault(name, "switch %s says itself that its counters do not add up", name)
 	}
 	if r.Frames.Lost != 0 {
-		a.Faults = append(a.Faults, fmt.Sprintf("switch %s lost %d of %d frames of memory", name, r.Frames.Lost, r.Frames.Total))
+		a.fault(name, "switch %s lost %d of %d frames of memory", name, r.Frames.Lost, r.Frames.Total)
 	}
 	for _, dropped := range []map[string]uint64{r.Dropped, r.Copies.Dropped} {
 		for reason, n := range dropped {
@@ -189,25 +194,31 @@ func (a *Account) checkSwitch(c *Config, name string, r *SwitchReport) {
 	}
 }
 
-func (a *Account) checkFate(what string, all, forwarded, consumed, dropped uint64) {
+// fault adds what no equation can say of a switch, with its line of the lab file.
+func (a *Account) fault(name, format string, args ...any) {
+	a.Faults = append(a.Faults, fmt.Sprintf(format, args...)+InFile(a.lines[name]))
+}
+
+func (a *Account) checkFate(name, what string, all, forwarded, consumed, dropped uint64) {
 	sum := forwarded + consumed + dropped
 	a.Checks = append(a.Checks, Check{
 		What: what + " = forwarded + consumed + dropped",
 		Left: all, Right: sum,
 		Terms: fmt.Sprintf("%d + %d + %d", forwarded, consumed, dropped),
 		OK:    all == sum,
+		Line:  a.lines[name],
 	})
 }
 
 // checkCable holds what one end sent against what the other received. A cable between
 // two kernels has but one counter, which both ends show. What a switch sent last may wait for a core before its host counts it,
 // until the switch has ended.
-func (a *Account) checkCable(kernel, late kernelCounters, reports map[string]*SwitchReport, from, to string) {
+func (a *Account) checkCable(kernel, late kernelCounters, reports map[string]*SwitchReport, line int, from, to string) {
 	sent, ok := sentBy(kernel, reports, from)
 	if !ok {
 		return // its switch has no report, which is a fault already
 	}
-	check := Check{What: fmt.Sprintf("%s sent = %s received", from, to), Left: sent}
+	check := Check{What: fmt.Sprintf("%s sent = %s received", from, to), Left: sent, Line: line}
 	if c, ok := kernel[to]; ok {
 		if l, ok := late[to]; ok && l.RxPackets == sent {
 			c = l

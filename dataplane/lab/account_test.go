@@ -2,6 +2,7 @@ package lab
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -87,6 +88,9 @@ func TestAccountSeesEachFault(t *testing.T) {
 		found := test.want == ""
 		for _, l := range strings.Split(text.String(), "\n") {
 			found = found || strings.Contains(l, "FAIL") && strings.Contains(l, test.want)
+			if strings.Contains(l, "FAIL ") && !regexp.MustCompile(`\(line (9|12|14) of the lab file\)`).MatchString(l) {
+				t.Errorf("%s: this names no line of the switch or a link: %s", test.name, l)
+			}
 		}
 		if !found {
 			t.Errorf("%s: no FAIL line has %q:\n%s", test.name, test.want, &text)

@@ -56,7 +56,7 @@ func (c *Command) print(object any, text func(io.Writer) error) error {
 // draw shows the topology, unless the output is for a program.
 func (c *Command) draw(config *Config) {
 	if !c.JSON {
-		fmt.Fprintf(c.Out, "%s\n", config.drawing())
+		fmt.Fprintf(c.Out, "%s\n", config.drawing(columns(c.Out)))
 	}
 }
 

@@ -45,6 +45,8 @@ type Config struct {
 
 // Host is a namespace with a kernel IP stack and one interface, eth0.
 type Host struct {
+	line int // of its table in the file, as of all nodes and links; 0: no file
+
 	Name      string   `toml:"name"`
 	Addresses []string `toml:"addresses"` // with prefix length, IPv4 and IPv6
 	MTU       int      `toml:"mtu"`       // of eth0; 0: the link's
@@ -54,6 +56,8 @@ type Host struct {
 
 // Switch is a namespace in which a switch runs.
 type Switch struct {
+	line int
+
 	Name string `toml:"name"`
 	// Kind is KindWeir (also if empty), or KindBMv2: the P4 program runs on BMv2 instead of the switch.
 	Kind string `toml:"kind"`
@@ -77,11 +81,15 @@ const (
 
 // Bridge is a namespace with a Linux bridge over its ports, a switch to compare with.
 type Bridge struct {
+	line int
+
 	Name string `toml:"name"`
 }
 
 // Link is a cable.
 type Link struct {
+	line int
+
 	// Endpoints are two of: a host's name, or "switch:port".
 	Endpoints []string `toml:"endpoints"`
 	Queues    int      `toml:"queues"` // receive and transmit queues at both ends; 0: 1
@@ -112,7 +120,7 @@ func (c *Config) expandLinks() {
 		}
 		c.Relays = append(c.Relays, Relay{
 			Name: name, Seed: uint64(i + 1), link: &l, rate: uint64(l.Rate),
-			rest: &relay.Class{Delay: l.Delay, Jitter: l.Jitter, Drop: l.Loss},
+			line: l.line, rest: &relay.Class{Delay: l.Delay, Jitter: l.Jitter, Drop: l.Loss},
 		})
 		near, far := l, l
 		near.Endpoints = []string{l.Endpoints[0], name + ":a"}
@@ -215,9 +223,7 @@ func parse(text []byte, name, path string) (*Config, error) {
 		c.Name = name
 	}
 	c.unusedKeys(f)
-	for i := range c.Traffic {
-		c.Traffic[i].line = f.Line(fmt.Sprintf("traffic[%d]", i))
-	}
+	c.setLines(f)
 	c.setDefaults()
 	f.AddAll("", c.Validate())
 	if !f.Empty() {

@@ -58,7 +58,7 @@ to = "h1"
 			{Kind: "flows", From: "h2", To: "h1", Count: 100_000, Rate: 50_000, Flows: 1000, Size: 64, Window: 1024, Distribution: "equal", Port: 9, Addresses: "hosts"},
 		},
 	}
-	if diff := cmp.Diff(want, c, cmpopts.IgnoreUnexported(Traffic{})); diff != "" {
+	if diff := cmp.Diff(want, c, cmpopts.IgnoreUnexported(Traffic{}, Host{}, Switch{}, Link{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
@@ -215,7 +215,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_ = c.drawing()
+		_ = c.drawing(int(uint8(len(text))))
 		for i := range c.Switches {
 			if _, err := c.switchConfig(i, "/run", ""); err != nil {
 				t.Errorf("an accepted file gives no configuration: %v", err)

@@ -10,6 +10,19 @@ import (
 	"golang.org/x/term"
 )
 
+// plainColumns is how wide a report may be that goes to no terminal.
+const plainColumns = 100
+
+// columns is the width of the terminal that w is.
+func columns(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	return plainColumns
+}
+
 // console shows progress: bars on a terminal, else one line for each step.
 type console struct {
 	w    io.Writer

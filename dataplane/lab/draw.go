@@ -1,21 +1,73 @@
 package lab
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
 // drawing draws the topology in ASCII: trails of boxes joined by cables. A node that is on several
-// trails is drawn in each.
-func (c *Config) drawing() string {
+// trails is drawn in each. A trail that is wider than so many columns goes on below with the box in which it ended.
+func (c *Config) drawing(columns int) string {
 	var b strings.Builder
-	for i, trail := range c.trails() {
-		if i > 0 {
-			b.WriteByte('\n')
+	for _, trail := range c.trails() {
+		for len(trail) > 0 {
+			if b.Len() > 0 {
+				b.WriteByte('\n')
+			}
+			n := c.fitting(trail, columns)
+			row := slices.Clone(trail[:n])
+			if n == len(trail) {
+				trail = nil
+			} else {
+				row[n-1].right = ""
+				trail = trail[n-1:]
+				trail[0].left = ""
+			}
+			c.drawTrail(&b, row)
 		}
-		c.drawTrail(&b, trail)
 	}
 	return b.String()
+}
+
+// fitting is how many boxes of a trail so many columns hold, 2 at least if there are so many: each row has a cable.
+func (c *Config) fitting(trail []hop, columns int) int {
+	width := 2 // of the margin
+	for i, h := range trail {
+		if i > 0 {
+			width += len(cable)
+		}
+		if width += widest(c.caption(h)) + len("|  |"); width > columns && i >= 2 {
+			return i
+		}
+	}
+	return len(trail)
+}
+
+// widest is the width of the longest line.
+func widest(lines []string) (width int) {
+	for _, line := range lines {
+		width = max(width, utf8.RuneCountInString(line))
+	}
+	return width
+}
+
+// stagesColumns is how wide the names of a switch's stages are in its box, where they have several lines.
+const stagesColumns = 24
+
+// wrapped breaks words into lines.
+func wrapped(words []string, columns int) (lines []string) {
+	line := ""
+	for _, word := range words {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > columns {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
 }
 
 // hop is one node of a trail with the ports of the cables on both sides.
@@ -83,7 +135,7 @@ func (c *Config) caption(h hop) []string {
 	}
 	for i := range c.Switches {
 		if s := &c.Switches[i]; s.Name == h.node {
-			return append(lines, "switch", strings.Join(s.stages(), " "))
+			return append(append(lines, "switch"), wrapped(s.stages(), stagesColumns)...)
 		}
 	}
 	for i := range c.Relays {
@@ -118,10 +170,7 @@ func (c *Config) drawTrail(b *strings.Builder, trail []hop) {
 	widths := make([]int, len(trail))
 	for i, h := range trail {
 		captions[i] = c.caption(h)
-		height = max(height, len(captions[i]))
-		for _, line := range captions[i] {
-			widths[i] = max(widths[i], utf8.RuneCountInString(line))
-		}
+		height, widths[i] = max(height, len(captions[i])), widest(captions[i])
 	}
 	for row := -1; row <= height; row++ {
 		var line strings.Builder

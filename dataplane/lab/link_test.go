@@ -24,7 +24,7 @@ func TestLinkKeys(t *testing.T) {
 	if jitters, drops := c.relaysChange(); !jitters || !drops {
 		t.Errorf("jitters %v, drops %v", jitters, drops)
 	}
-	if drawing := c.drawing(); !strings.Contains(drawing, "20ms +-5ms loss 1 % 10Mbps") {
+	if drawing := c.drawing(80); !strings.Contains(drawing, "20ms +-5ms loss 1 % 10Mbps") {
 		t.Error(drawing)
 	}
 	if c, err = Parse(twoHosts, "x"); err != nil || len(c.Links) != 1 || len(c.Relays) != 0 {

@@ -14,11 +14,13 @@ func (l *Lab) loads(ctx context.Context) []Result {
 			l.rest(ctx) // so that the flows have their own epochs
 		}
 		n := l.config.groupAt(i)
+		watched := l.watchWaits(i, n)
 		if n == 1 {
 			results = append(results, l.traffic(ctx, l.config.Traffic[i], i, l.progress))
 		} else {
 			results = append(results, l.together(ctx, i, n)...)
 		}
+		watched()
 		i += n
 	}
 	return results

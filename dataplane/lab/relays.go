@@ -22,6 +22,8 @@ type Relay struct {
 	// Classes of packets by destination port; those of none pass at once.
 	Classes []relay.Class `toml:"class"`
 
+	line int // of its table in the file, or of the link's
+
 	// Of a relay that stands for a link with a delay, jitter, loss or rate, which the file does not have.
 	link *Link
 	rest *relay.Class

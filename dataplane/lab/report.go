@@ -1,6 +1,9 @@
 package lab
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // SwitchReport is what a switch says of itself when it ends (weir switch --report json),
 // as far as the lab reads it. Raw is the whole object.
@@ -17,7 +20,10 @@ type SwitchReport struct {
 	Stages    []StageReport     `json:"stages"`
 	Balanced  bool              `json:"balanced"`
 	Frames    FrameReport       `json:"frames"`
-	Raw       json.RawMessage   `json:"-"`
+	Workers   []struct {
+		Thread int `json:"thread"`
+	} `json:"workers"`
+	Raw json.RawMessage `json:"-"`
 }
 
 // PintReport is what a switch reports of its stage pint: its plans, and the latencies that it measured of all packets.
@@ -92,6 +98,9 @@ type SwitchEnd struct {
 	Report *SwitchReport `json:"-"`
 	Fault  string        `json:"fault,omitempty"` // why there is no report
 	Log    string        `json:"log,omitempty"`   // the log's last lines, after a bad end
+	// Late is by how much packets of generated flows were late on average where they arrived, as the switch's workers waited for a
+	// processor; 0 also where the kernel does not say.
+	Late time.Duration `json:"late_ns,omitempty"`
 }
 
 // MarshalJSON adds the report as the switch has written it.

@@ -66,6 +66,9 @@ func Run(ctx context.Context, c *Config, o Options) (*Outcome, error) {
 	truth, writeErr := l.writeTruth(out.Traffic)
 	relays, relayErr := l.relayTruths()
 	err = errors.Join(err, stopErr, lateErr, writeErr, relayErr)
+	for i := range ends {
+		ends[i].Late = l.waits.late(ends[i].Name, ends[i].Report)
+	}
 	out.Switches = ends
 	out.Account = account(c, kernel, late, ends)
 	out.Account.checkRelays(c, out.Traffic, relays)

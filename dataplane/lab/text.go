@@ -56,10 +56,10 @@ func (o *Outcome) WriteText(w io.Writer) error {
 
 // where names the line of the file that has a load which failed. Results are in the order of the file.
 func (o *Outcome) where(ok bool, load int) string {
-	if ok || o.config == nil || load >= len(o.config.Traffic) || o.config.Traffic[load].line == 0 {
+	if ok || o.config == nil || load >= len(o.config.Traffic) {
 		return ""
 	}
-	return fmt.Sprintf(" (line %d of the lab file)", o.config.Traffic[load].line)
+	return InFile(o.config.Traffic[load].line)
 }
 
 // failures repeats the lines of a report that begin with FAIL.
@@ -175,12 +175,17 @@ func (a *Account) write(b *strings.Builder) {
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, c := range a.Checks {
 		sign := map[bool]map[bool]string{false: {true: "=", false: "!="}, true: {true: "<=", false: ">"}}[c.AtMost][c.OK]
-		fmt.Fprintf(t, "  %s  %s\t%d %s %s\n", mark(c.OK), c.What, c.Left, sign, c.Terms)
+		line := ""
+		if !c.OK {
+			line = InFile(c.Line)
+		}
+		fmt.Fprintf(t, "  %s  %s\t%d %s %s%s\n", mark(c.OK), c.What, c.Left, sign, c.Terms, line)
 	}
 	t.Flush()
 	lost := make([]string, 0, len(a.Lost))
 	for what, n := range a.Lost {
-		lost = append(lost, fmt.Sprintf("%s  lost at %s: %d", mark(false), what, n))
+		name, _, _ := strings.Cut(strings.ReplaceAll(what, ":", " "), " ")
+		lost = append(lost, fmt.Sprintf("%s  lost at %s: %d%s", mark(false), what, n, InFile(a.lines[name])))
 	}
 	slices.Sort(lost)
 	for _, line := range lost {

@@ -51,6 +51,7 @@ type Lab struct {
 	progress Progress
 	keep     string // Options.Keep
 	records  string // folder of the switches' records; empty: none are kept
+	waits    waits
 
 	silencing sync.Mutex
 	silent    map[string]net.PacketConn // sockets that keep hosts from answering generated packets, by host and address

@@ -75,7 +75,7 @@ func (g *grader) classes() error {
 		pairs[pair] = append(pairs[pair], d)
 	}
 	for _, pair := range slices.SortedFunc(maps.Keys(pairs), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
-		d := Delay{From: pair[0], To: pair[1]}
+		d := Delay{From: pair[0], To: pair[1], line: g.lab.Config.Line(pair[0])}
 		if err := g.compare(&d, pairs[pair], false, true, func() string { return late[pair] }); err != nil {
 			return err
 		}

@@ -29,6 +29,9 @@ const (
 	// MostHeldUp is by how much packets may be later than their relay was configured for, on average, for wrong answers to be
 	// faults: a machine that holds a relay up holds switches up too, and packets arrive intervals late.
 	MostHeldUp = 0.03
+	// mostWaited is by how much switches may be later than the packets, on average over all, for a delay above the truth to be a
+	// fault. Few packets arrive while a switch waits, so that those of one flow may be late by several times as much.
+	mostWaited = 0.01
 )
 
 // Delay compares what two measurement points report of a class of flows with what the relay between them did.
@@ -54,6 +57,8 @@ type Delay struct {
 	Refused   int           `json:"refused_cells"`
 	Cells     int           `json:"cells"`
 	Clocks    *query.Clocks `json:"clocks,omitempty"`
+
+	line int // of the lab file, with the relay or the first switch
 }
 
 // relays asks for delay and loss over each relay that joins two switches.
@@ -100,7 +105,7 @@ func (g *grader) point(endpoint string) string {
 
 // relay asks about the flows of a class that came to the relay by a port.
 func (g *grader) relay(r *relay.Truth, class int, port, from, to string) error {
-	d := Delay{Relay: r.Name, From: from, To: to, Delay: r.Classes[class].Delay}
+	d := Delay{Relay: r.Name, From: from, To: to, Delay: r.Classes[class].Delay, line: g.lab.Config.Line(r.Name)}
 	var flows []delayed
 	for _, f := range r.Flows {
 		if f.From == port && f.Class == class {
@@ -118,6 +123,27 @@ func (g *grader) relay(r *relay.Truth, class int, port, from, to string) error {
 }
 
 const heldRelayUp = "the machine held the relay up"
+
+// waited says that answers above the truth may be so because a switch at one end waited for a processor: by its clock packets
+// left and arrived when it looked at them. Empty: neither waited long.
+func (g *grader) waited(d *Delay) string {
+	late, latest := 0.0, ""
+	for _, e := range g.lab.Switches {
+		for _, point := range []string{d.From, d.To} {
+			if name, _, _ := strings.Cut(point, ":"); name == e.Name && e.Late > 0 {
+				late += float64(e.Late)
+				latest = cmp.Or(latest, name)
+				if r := g.switchEnd(latest); r != nil && e.Late > r.Late {
+					latest = name
+				}
+			}
+		}
+	}
+	if late <= mostWaited*d.TruthNs {
+		return ""
+	}
+	return fmt.Sprintf("%s waited for a processor, and saw packets late by %s on average", latest, text.Nanoseconds(late))
+}
 
 // noLongFlow is why a delay is not compared.
 var noLongFlow = fmt.Sprintf("no flow has %d packets", leastDelayPackets)
@@ -186,7 +212,7 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 	}
 	if d.Flows == 0 && d.TruthLost == 0 {
 		row := Row{
-			Kind: query.KindDelay, What: fmt.Sprintf("%s to %s, %d flows", d.From, d.To, len(flows)), NotJudged: noLongFlow,
+			Line: d.line, Kind: query.KindDelay, What: fmt.Sprintf("%s to %s, %d flows", d.From, d.To, len(flows)), NotJudged: noLongFlow,
 			Answer: fmt.Sprintf("none; %d of %d cells refused", d.Refused, d.Cells),
 		}
 		if all.HasDelay {
@@ -206,15 +232,18 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 	if d.Flows == 0 {
 		delayOK, delayWhy = false, noLongFlow
 	}
+	if delayWhy == "" && d.MeanNs > d.TruthNs {
+		delayWhy = g.waited(d)
+	}
 	what := fmt.Sprintf("%s to %s, %d flows", d.From, d.To, d.Flows)
 	g.add(Row{
-		Kind: query.KindDelay, What: what, OK: delayOK, NotJudged: delayWhy,
+		Line: d.line, Kind: query.KindDelay, What: what, OK: delayOK, NotJudged: delayWhy,
 		Truth: text.Nanoseconds(d.TruthNs),
 		Answer: fmt.Sprintf("%s; error per flow %.2f %% median, %.2f %% at most, %d outside their bounds; %d of %d cells refused", text.Nanoseconds(d.MeanNs),
 			100*d.Median, 100*d.Worst, d.Outside, d.Refused, d.Cells),
 	})
 	g.add(Row{
-		Kind: query.KindLoss, What: what, OK: math.Abs(d.Lost-d.TruthLost) <= tolerance*d.TruthLost && (tolerance > 0 || d.Wrong == 0), NotJudged: why,
+		Line: d.line, Kind: query.KindLoss, What: what, OK: math.Abs(d.Lost-d.TruthLost) <= tolerance*d.TruthLost && (tolerance > 0 || d.Wrong == 0), NotJudged: why,
 		Truth: fmt.Sprintf("%.0f packets", d.TruthLost), Answer: fmt.Sprintf("%.0f packets; %d flows not exact", d.Lost, d.Wrong),
 	})
 	return nil

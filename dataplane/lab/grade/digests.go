@@ -1,6 +1,7 @@
 package grade
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,8 +33,9 @@ func (g *grader) network() error {
 	if err != nil {
 		return g.unanswered(query.KindNetwork, "all", err, true)
 	}
-	present, ports, exact, overruns := 0, 0, 0, uint64(0)
+	present, ports, exact, overruns, off := 0, 0, 0, uint64(0), ""
 	for _, s := range n.Switches {
+		before := exact
 		if s.HasStatus {
 			present++
 		}
@@ -47,16 +49,24 @@ func (g *grader) network() error {
 				exact++
 			}
 		}
+		if exact-before < len(s.Ports) {
+			off = cmp.Or(off, s.Name)
+		}
 	}
 	wantSwitches, wantPorts := 0, 0
 	for i, s := range g.lab.Config.Switches {
 		if s.Kind != lab.KindBMv2 { // which reports no status
 			wantSwitches++
 			wantPorts += len(g.paths.Switches[i].Ports)
+			if !slices.ContainsFunc(n.Switches, func(at query.NetworkSwitch) bool {
+				return at.Name == s.Name && at.HasStatus && len(at.Ports) == len(g.paths.Switches[i].Ports)
+			}) {
+				off = cmp.Or(off, s.Name)
+			}
 		}
 	}
 	g.add(Row{
-		Kind: query.KindNetwork, What: "all", OK: present == wantSwitches && ports == wantPorts && exact == ports,
+		Kind: query.KindNetwork, What: "all", Line: g.lab.Config.Line(off), OK: present == wantSwitches && ports == wantPorts && exact == ports,
 		Truth:  fmt.Sprintf("%d switches, %d ports", wantSwitches, wantPorts),
 		Answer: fmt.Sprintf("%d switches, %d ports, %d of these with the packets that the switch counted; %d overruns", present, ports, exact, overruns),
 	})
@@ -124,7 +134,7 @@ func (g *grader) path() error {
 		}
 		lengths := strings.Trim(strings.ReplaceAll(fmt.Sprint(slices.Sorted(maps.Keys(t.hops))), " ", " or "), "[]")
 		g.add(Row{
-			Kind: query.KindPath, What: fmt.Sprintf("%d flows to %s", t.flows, name), OK: t.wrong == 0 && (t.right > 0 || t.long == 0),
+			Kind: query.KindPath, What: fmt.Sprintf("%d flows to %s", t.flows, name), Line: g.lab.Config.Line(name), OK: t.wrong == 0 && (t.right > 0 || t.long == 0),
 			Truth:   "by the routes and links",
 			Answer:  fmt.Sprintf("%d certain and right, of %s switches; %d wrong; %d right of %d with %d packets or more", t.right, lengths, t.wrong, t.decoded, t.long, longFlow),
 			Numbers: map[string]float64{"flows": float64(t.flows), "right": float64(t.right), "wrong": float64(t.wrong), "long": float64(t.long), "long_right": float64(t.decoded)},
@@ -151,6 +161,7 @@ func (g *grader) latency() error {
 		median := h.Quantiles[0]
 		g.add(Row{
 			Kind: query.KindLatency, What: fmt.Sprintf("median at %s, %d digests of %d flows", h.Switch, h.Samples, h.Flows),
+			Line:  g.lab.Config.Line(h.Switch),
 			OK:    low > 0 && (median.Open || median.High*latencyFactor >= low) && median.Low <= high*latencyFactor,
 			Truth: fmt.Sprintf("%s to %s at its ports", text.Nanoseconds(low), text.Nanoseconds(high)),
 			Answer: fmt.Sprintf("%s (%s to %s); 99 %%: %s", text.Nanoseconds(median.Value), text.Nanoseconds(median.Low), text.Nanoseconds(median.High),

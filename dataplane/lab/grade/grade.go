@@ -61,6 +61,8 @@ type Row struct {
 	OK     bool       `json:"ok"`
 	// NotJudged says why an answer that is not OK proves nothing; empty: it is a fault.
 	NotJudged string `json:"not_judged,omitempty"`
+	// Line of the lab file has the node, link or load that the row is about; 0: no one has.
+	Line int `json:"line,omitempty"`
 	// Numbers are the figures in Truth and Answer, by name.
 	Numbers map[string]float64 `json:"numbers,omitempty"`
 }
@@ -78,6 +80,8 @@ func (r *Report) WriteText(w io.Writer) error {
 			verdict = "  ok"
 		case row.NotJudged != "":
 			verdict, answer = "  -", answer+"; not judged: "+row.NotJudged
+		default:
+			answer += lab.InFile(row.Line)
 		}
 		t.Row(verdict, string(row.Kind), row.What, row.Truth, answer)
 	}
@@ -263,10 +267,19 @@ func (g *grader) ofFlows(kind query.Kind) *query.Question {
 	return &q
 }
 
+// ofLoads are the kinds whose rows are about the generated flows, unless they name a switch or a link.
+var ofLoads = map[query.Kind]bool{
+	query.KindPath: true, query.KindLatency: true, query.KindCongestion: true, query.KindLoops: true, query.KindFrequency: true,
+	query.KindHeavyHitters: true, query.KindVolume: true, query.KindEntropy: true, query.KindCardinality: true, query.KindDelay: true, query.KindLoss: true,
+}
+
 // add appends a row. What is right in spite of an excuse is right.
 func (g *grader) add(r Row) {
 	if r.OK {
 		r.NotJudged = ""
+	}
+	if r.Line == 0 && ofLoads[r.Kind] {
+		r.Line = g.lab.Config.FlowsLine()
 	}
 	g.report.Rows = append(g.report.Rows, r)
 }

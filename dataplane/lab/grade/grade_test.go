@@ -247,6 +247,24 @@ func TestVerdicts(t *testing.T) {
 				e.Relays[0].Flows[i].MeanNs = 21e6
 			}
 		}},
+		{"delay is above the truth where the switch that receives waited", query.KindDelay, func(a any) (any, error) {
+			a.(*query.Between).Delay = exactly(22e6)
+			return a, nil
+		}, "s3 waited for a processor", func(e *lab.Evidence) {
+			e.Switches[2].Late, e.Switches[1].Late = 250*time.Microsecond, 10*time.Microsecond
+		}},
+		{"delay is below the truth where a switch waited", query.KindDelay, func(a any) (any, error) {
+			a.(*query.Between).Delay = exactly(18e6)
+			return a, nil
+		}, "FAIL", func(e *lab.Evidence) { e.Switches[2].Late = 250 * time.Microsecond }},
+		{"delay is above the truth where a switch waited little", query.KindDelay, func(a any) (any, error) {
+			a.(*query.Between).Delay = exactly(22e6)
+			return a, nil
+		}, "FAIL", func(e *lab.Evidence) { e.Switches[2].Late = 150 * time.Microsecond }},
+		{"delay is above the truth where another switch waited", query.KindDelay, func(a any) (any, error) {
+			a.(*query.Between).Delay = exactly(22e6)
+			return a, nil
+		}, "FAIL", func(e *lab.Evidence) { e.Switches[0].Late = time.Second }},
 		{"no delay is measured", query.KindDelay, func(any) (any, error) { return nil, query.ErrNoRecords }, "", nil},
 		{"loss is off by a tenth", query.KindLoss, func(a any) (any, error) {
 			a.(*query.Between).Lost = 11
@@ -305,6 +323,11 @@ func TestVerdicts(t *testing.T) {
 			var text strings.Builder
 			if err := report.WriteText(&text); err != nil || strings.Contains(text.String(), "FAIL") != (got == "FAIL") {
 				t.Errorf("%v\n%s", err, &text)
+			}
+			for line := range strings.Lines(text.String()) {
+				if strings.HasPrefix(line, "  FAIL") != strings.Contains(line, "of the lab file)") {
+					t.Errorf("what failed, and that alone, names its line: %s", line)
+				}
 			}
 		})
 	}

@@ -123,9 +123,17 @@ func (g *grader) name(id uint32) string {
 
 // switchReport is the last report of a switch; nil: there is none.
 func (g *grader) switchReport(name string) *lab.SwitchReport {
-	for _, e := range g.lab.Switches {
-		if e.Name == name {
-			return e.Report
+	if e := g.switchEnd(name); e != nil {
+		return e.Report
+	}
+	return nil
+}
+
+// switchEnd is how a switch ended; nil: there is no such switch.
+func (g *grader) switchEnd(name string) *lab.SwitchEnd {
+	for i := range g.lab.Switches {
+		if g.lab.Switches[i].Name == name {
+			return &g.lab.Switches[i]
 		}
 	}
 	return nil
