@@ -204,3 +204,23 @@ func TestWireFaults(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// TestWireLatencyRate: a latency that was measured at less than the rate that it is called by says so in the remarks and the CSV.
+func TestWireLatencyRate(t *testing.T) {
+	s := WireSize{Size: 64, Throughput: 684_645, Limited: true, Latency: []WireLatency{{Share: 0.1, Rate: 68_000}, {Share: 0.9, Rate: 500_000}, {Share: 1, Rate: 150_900}}}
+	want := "latency at 100 % was measured at 150900 fps, 22 % of the throughput"
+	if got := s.Remarks(); !strings.Contains(got, want) || strings.Contains(got, "latency at 10 %") {
+		t.Errorf("%q", got)
+	}
+	if !strings.Contains(s.Remarks(), "latency at 90 %") {
+		t.Errorf("%q", s.Remarks())
+	}
+	var csv strings.Builder
+	if err := (&WireReport{Sizes: []WireSize{s}}).WriteCSV(&csv); err != nil || !strings.Contains(csv.String(), "64,latency_rate,100 % of throughput,150900,fps\n") {
+		t.Errorf("%v: %s", err, &csv)
+	}
+	s.Latency[1].Rate, s.Latency[2].Rate = 0.97*0.9*s.Throughput, s.Throughput
+	if got := s.Remarks(); strings.Contains(got, "latency") {
+		t.Errorf("%q", got)
+	}
+}

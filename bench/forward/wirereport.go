@@ -66,6 +66,11 @@ func (s *WireSize) Remarks() string {
 	if s.Source != "" && s.Source != "live-frames" {
 		all = append(all, "sent by "+s.Source)
 	}
+	for _, l := range s.Latency {
+		if asked := l.Share * s.Throughput; l.Rate < leastReached*asked {
+			all = append(all, fmt.Sprintf("latency at %.0f %% was measured at %.0f fps, %.0f %% of the throughput, as the source sent no more", 100*l.Share, l.Rate, 100*l.Rate/s.Throughput))
+		}
+	}
 	if s.BurstLimited {
 		all = append(all, "no burst was too long")
 	}
@@ -74,6 +79,9 @@ func (s *WireSize) Remarks() string {
 	}
 	return strings.Join(all, "; ")
 }
+
+// leastReached is how much of the rate that was asked for a source must have sent for a figure to be called by that rate.
+const leastReached = 0.95
 
 // WriteCSV writes a line for each figure: size, figure, at, value, unit.
 func (r *WireReport) WriteCSV(w io.Writer) error {
@@ -95,6 +103,7 @@ func (r *WireReport) WriteCSV(w io.Writer) error {
 		}
 		for _, l := range s.Latency {
 			at := fmt.Sprintf("%.0f %% of throughput", 100*l.Share)
+			line(s.Size, "latency_rate", at, l.Rate, "fps")
 			for _, f := range []struct {
 				name  string
 				value float64

@@ -26,6 +26,16 @@ func TestMan(t *testing.T) {
 			t.Errorf("%s: %v", cmd.CommandPath(), err)
 		}
 		pages++
+		kept, inside := 0, false
+		for line := range strings.Lines(string(text)) {
+			inside = inside && !strings.HasPrefix(line, ".EE") || strings.HasPrefix(line, ".EX")
+			if inside && strings.HasPrefix(line, "  ") {
+				kept++
+			}
+		}
+		if want := strings.Count("\n"+cmd.Long+"\n"+cmd.Example, "\n  "); kept != want {
+			t.Errorf("%s: %d lines stay as they are, of %d that are indented in help", cmd.CommandPath(), kept, want)
+		}
 		for _, sub := range cmd.Commands() {
 			check(sub)
 		}

@@ -66,6 +66,10 @@ func (s *querySpool) Ask(ctx context.Context, q *query.Question) (any, error) {
 	if n := e.Store.Counts().Unkeyed; n != 0 && errors.Is(err, query.ErrNoRecords) {
 		err = fmt.Errorf("%w: %d records are under a network key that is not loaded: name its file with --key", err, n)
 	}
+	if kept := filepath.Join(s.Records, "collector"); errors.Is(err, query.ErrNoRecords) && isFolder(kept) {
+		err = fmt.Errorf("%w: these records are of a lab with [collector], and its collector has what it took in %s: ask a collector whose [collect] has data = %q (weir collect), or run the lab with --linger",
+			err, kept, kept)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +97,12 @@ func (s *querySpool) engine() (*query.Engine, error) {
 		}
 	}
 	return s.Engine()
+}
+
+// isFolder reports whether there is a folder of a name.
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
 }
 
 // Watch implements querySource.

@@ -49,6 +49,7 @@ p0    left to the kernel  kept                3
 STAGE  PACKETS  BATCHES  PACKETS/BATCH  DROPPED  COPIED  NS/PACKET
 parse       10        4            2.5        0       0          -
 patch       10        4            2.5        0       0       12.3
+NS/PACKET "-": no batch was timed yet, as only one in 64 is
 
 WORKER  CORE  THREAD  QUEUES     PACKETS  BATCHES  PACKETS/BATCH  HANDED OVER  TAKEN OVER  SLEEPS  FREE FRAMES
      0   any      99  p0/0 p1/0       10        4            2.5            0           0       3          100

@@ -121,7 +121,19 @@ func printStages(w io.Writer, stages []*api.Stage) error {
 		}
 		t.Row(s.Name, s.Packets, s.Batches, ratio(s.Packets, s.Batches), s.Dropped, s.Copied, cost)
 	}
-	return t.Write(w)
+	if err := t.Write(w); err != nil {
+		return err
+	}
+	return untimed(w, slices.ContainsFunc(stages, func(s *api.Stage) bool { return s.Packets != 0 && s.SampledPackets == 0 }))
+}
+
+// untimed explains the "-" of a stage's time.
+func untimed(w io.Writer, some bool) error {
+	if !some {
+		return nil
+	}
+	_, err := fmt.Fprintln(w, "NS/PACKET \"-\": no batch was timed yet, as only one in 64 is")
+	return err
 }
 
 func printWorkers(w io.Writer, workers []*api.Worker) error {

@@ -190,6 +190,7 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 	if err != nil {
 		return nil, nil, err
 	}
+	basis.Missing = e.missingAt(basis.Missing, missingPlace{from, from.Switch != to.Switch}, missingPlace{to, from.Switch == to.Switch})
 	var one *Key // that decides about ports
 	if only && len(flows) == 1 {
 		one = &flows[0]
@@ -278,6 +279,25 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 	return list, total, nil
 }
 
+// missingPlace is a place of which points of one direction were asked.
+type missingPlace struct {
+	Place
+	egress bool
+}
+
+// missingAt leaves of what is missing what belongs to points that were asked, and what is of no switch.
+func (e *Engine) missingAt(list []store.Missing, asked ...missingPlace) (of []store.Missing) {
+	for _, m := range list {
+		if m.Switch == "" || slices.ContainsFunc(asked, func(at missingPlace) bool {
+			// Of points without a name a record is known, but not of which port or class.
+			return m.Switch == e.Store.Name(at.Switch) && (m.Point == "" || (m.Instance&1 != 0) == at.egress && (at.Port < 0 || int(m.Instance/2) == at.Port))
+		}) {
+			of = append(of, m)
+		}
+	}
+	return of
+}
+
 // ofClasses lists for each way the flows, by number, that are of its class. A flow's key does not say of which VNI or edge it is.
 func ofClasses(ways []*stretch, flows []Key) ([][]int, error) {
 	asked := make([][]int, len(ways))
@@ -323,14 +343,7 @@ func classNames(ways []*stretch) string {
 
 // pointName names a measurement point of a switch, which is of a port or of a class.
 func pointName(sw string, p *store.Point) string {
-	direction := "in"
-	if p.Egress() {
-		direction = "out"
-	}
-	if !p.Class.IsZero() {
-		return fmt.Sprintf("%s %s %s", sw, &p.Class, direction)
-	}
-	return fmt.Sprintf("%s:%d %s", sw, p.Port(), direction)
+	return p.At(sw)
 }
 
 func stageName(egress bool) string {

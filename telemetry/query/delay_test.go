@@ -1,6 +1,7 @@
 package query
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/lds"
+	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
 )
@@ -314,5 +316,50 @@ func TestPortsOfFlow(t *testing.T) {
 	}
 	if b, err := e.Between(from, to, nil); err != nil || math.Abs(b.Delay.Value-float64(delays[0])) > 1 {
 		t.Errorf("all flows: %+v, %v", b, err)
+	}
+}
+
+// TestMissingOfAskedPoints: an answer about two points lists what these lack, by the names that the answer has for them, and nothing of others.
+func TestMissingOfAskedPoints(t *testing.T) {
+	const interval = 1 << 30
+	config := lds.Config{Rows: 2, Columns: 64, Virtual: 1, IntervalNs: interval}
+	s := &store.Store{}
+	for _, p := range []struct {
+		sw       uint32
+		instance uint16
+	}{{1, 2}, {1, 3}, {1, 5}, {2, 2}, {2, 4}, {2, 5}, {3, 2}, {3, 3}} {
+		point, _ := lds.NewPoint(config)
+		point.Begin(7)
+		for i := range uint64(100) {
+			point.Add(Hash(hash.XX, key(int(i%10)), 0), i, int64(7*interval+i*100_000), 100)
+		}
+		add(t, s, record.Header{Kind: record.LDS, Switch: p.sw, Instance: p.instance, Start: 7 * interval, Span: interval, Missed: 7}, point.AppendBinary)
+	}
+	s.Sort()
+	e := &Engine{Store: s}
+	names := func(list []store.Missing) (names []string) {
+		for _, m := range list {
+			names = append(names, m.Point)
+		}
+		return names
+	}
+	for _, c := range []struct {
+		from, to Place
+		want     string
+	}{
+		{Place{Switch: 1, Port: 1}, Place{Switch: 2, Port: 2}, "[b:1 out c:2 in]"},
+		{Place{Switch: 1, Port: -1}, Place{Switch: 2, Port: 1}, "[b:1 out b:2 out c:1 in]"},
+		{Place{Switch: 1, Port: 1}, Place{Switch: 1, Port: 2}, "[b:1 in b:2 out]"},
+	} {
+		if b, err := e.Between(c.from, c.to, nil); err != nil || fmt.Sprint(names(b.Missing)) != c.want {
+			t.Errorf("%v to %v: %v, %+v, want %s", c.from, c.to, err, b, c.want)
+		}
+	}
+	h, err := e.HeavyHittersAt(At{Place{Switch: 2, Port: 1}, 0}, oblivious.Packets, 0.01, 0, []Key{key(1)})
+	if err != nil || fmt.Sprint(names(h.Missing)) != "[c:1 in]" {
+		t.Errorf("%v, %+v", err, h)
+	}
+	if all := s.Missing(store.OfPoints, s.All()); len(all) != 8 || all[7].Point != "d:1 out" {
+		t.Errorf("%+v", all)
 	}
 }

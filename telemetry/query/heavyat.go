@@ -56,6 +56,7 @@ func (e *Engine) HeavyHittersAt(at At, unit oblivious.Unit, theta, epsilon float
 	if err != nil {
 		return nil, err
 	}
+	basis.Missing = e.missingAt(basis.Missing, missingPlace{Place{Switch: at.Switch, Port: points[0].Port()}, points[0].Egress()})
 	if flows, err = e.candidatesAt(flows); err != nil {
 		return nil, err
 	}

@@ -142,6 +142,8 @@ type LinkDelay struct {
 	// HasLoss: both counted an interval whole, and not more arrived than had left. Lost is over these.
 	HasLoss bool    `json:"has_loss"`
 	Lost    float64 `json:"lost" unit:"packets"`
+	// Why the delay is not known, or with it the loss; empty: both are, or nothing measures the link.
+	Why string `json:"why,omitempty"`
 }
 
 // NetworkEnd is an end of a link: a port of a switch, or what is next to the

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -99,7 +100,7 @@ func (n *networkSearch) measure(l *NetworkLink, newest int64) {
 	for i := range l.Delays {
 		between, err := own.Between(places[i], places[1-i], nil)
 		if err != nil {
-			continue // there are no points
+			continue // not both ends have points, or none of the newest intervals is of both
 		}
 		l.Delays[i] = linkDelay(between)
 		if i == 0 {
@@ -140,6 +141,16 @@ func linkDelay(b *Between) LinkDelay {
 	d := LinkDelay{HasDelay: b.HasDelay, Delay: b.Delay}
 	if b.HasLoss && b.Lost >= 0 {
 		d.HasLoss, d.Lost = true, b.Lost
+	}
+	switch {
+	case !d.HasDelay && b.Cells == 0:
+		d.Why = fmt.Sprintf("no packet passed in the newest %v", offsetWindow)
+	case !d.HasDelay:
+		d.Why = fmt.Sprintf("none of %d cells can be used: packets were lost, or fell into different intervals at both ends, as they do where clocks are not synchronised and there is no interval_bit", b.Cells)
+	case b.HasLoss && !d.HasLoss:
+		d.Why = "more packets arrived than had left: some fell into different intervals at both ends"
+	case !b.HasLoss:
+		d.Why = "no interval was counted whole by both ends"
 	}
 	return d
 }

@@ -11,6 +11,8 @@ type Missing struct {
 	Switch   string `json:"switch"`
 	Of       string `json:"of"` // OfSamples and the like
 	Instance uint16 `json:"instance"`
+	// Point is the measurement point that the instance is, as "s1:1 out"; empty: it is none, or none of its records is here.
+	Point string `json:"point,omitempty"`
 	// Absent slices are those that other switches have and this one has not.
 	Absent int `json:"absent_slices"`
 	// Partial slices are those that the switch was not there for all of.
@@ -170,10 +172,30 @@ func (s *Store) missing(of string, w Window) []Missing {
 			list = append(list, *m)
 		}
 	}
+	if of == OfPoints && len(list) > 0 {
+		s.namePoints(list)
+	}
 	slices.SortStableFunc(list, func(a, b Missing) int {
 		return cmp.Or(cmp.Compare(a.Switch, b.Switch), cmp.Compare(a.Instance, b.Instance))
 	})
 	return append(list, s.unreached...)
+}
+
+// namePoints names the measurement points of which something is missing.
+func (s *Store) namePoints(list []Missing) {
+	names := map[source]string{}
+	for i := range s.Points {
+		p := &s.Points[i]
+		if at := (source{p.Switch, p.Instance}); names[at] == "" {
+			names[at] = p.At(s.Name(p.Switch))
+		}
+	}
+	for i := range list {
+		if m := &list[i]; m.Evicted == 0 { // of all points of a switch
+			id, _ := s.Switch(m.Switch)
+			m.Point = names[source{id, m.Instance}]
+		}
+	}
 }
 
 // plus adds evictions to what is missing of a measurement, which may be nil.

@@ -58,6 +58,18 @@ func (p *Point) Port() int {
 // Egress says that the point counts what leaves, not what arrives.
 func (p *Point) Egress() bool { return p.Instance&1 != 0 }
 
+// At names the point on a switch: its port or its class, and the direction.
+func (p *Point) At(name string) string {
+	direction := "in"
+	if p.Egress() {
+		direction = "out"
+	}
+	if !p.Class.IsZero() {
+		return fmt.Sprintf("%s %s %s", name, &p.Class, direction)
+	}
+	return fmt.Sprintf("%s:%d %s", name, p.Port(), direction)
+}
+
 // Fragment is the record of a subepoch by a fragment of a sketch. Its body is in
 // [Store.Sketches].
 type Fragment struct {

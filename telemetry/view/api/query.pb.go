@@ -891,7 +891,9 @@ type Missing struct {
 	ExcessPackets  uint64 `protobuf:"varint,12,opt,name=excess_packets,json=excessPackets,proto3" json:"excess_packets,omitempty"`
 	// unreached is why the digests of a partition, which is the instance, are not in the answer: no collector that has them could be
 	// asked. What the answer says is of the flows of the other partitions.
-	Unreached     *string `protobuf:"bytes,13,opt,name=unreached,proto3,oneof" json:"unreached,omitempty"`
+	Unreached *string `protobuf:"bytes,13,opt,name=unreached,proto3,oneof" json:"unreached,omitempty"`
+	// point is the measurement point that the instance is, as "s1:1 out"; empty: it is none, or none of its records is here.
+	Point         *string `protobuf:"bytes,14,opt,name=point,proto3,oneof" json:"point,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1013,6 +1015,13 @@ func (x *Missing) GetExcessPackets() uint64 {
 func (x *Missing) GetUnreached() string {
 	if x != nil && x.Unreached != nil {
 		return *x.Unreached
+	}
+	return ""
+}
+
+func (x *Missing) GetPoint() string {
+	if x != nil && x.Point != nil {
+		return *x.Point
 	}
 	return ""
 }
@@ -6232,8 +6241,10 @@ type LinkDelay struct {
 	HasDelay bool     `protobuf:"varint,1,opt,name=has_delay,json=hasDelay,proto3" json:"has_delay,omitempty"`
 	DelayNs  *Bounded `protobuf:"bytes,2,opt,name=delay_ns,json=delayNs,proto3" json:"delay_ns,omitempty"`
 	// has_loss: both counted an interval whole, and not more arrived than had left. lost is over these.
-	HasLoss       bool    `protobuf:"varint,3,opt,name=has_loss,json=hasLoss,proto3" json:"has_loss,omitempty"`
-	Lost          float64 `protobuf:"fixed64,4,opt,name=lost,proto3" json:"lost,omitempty"`
+	HasLoss bool    `protobuf:"varint,3,opt,name=has_loss,json=hasLoss,proto3" json:"has_loss,omitempty"`
+	Lost    float64 `protobuf:"fixed64,4,opt,name=lost,proto3" json:"lost,omitempty"`
+	// why the delay is not known, or with it the loss; empty: both are, or nothing measures the link.
+	Why           *string `protobuf:"bytes,5,opt,name=why,proto3,oneof" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6294,6 +6305,13 @@ func (x *LinkDelay) GetLost() float64 {
 		return x.Lost
 	}
 	return 0
+}
+
+func (x *LinkDelay) GetWhy() string {
+	if x != nil && x.Why != nil {
+		return *x.Why
+	}
+	return ""
 }
 
 type CollectorRequest struct {
@@ -7062,7 +7080,7 @@ const file_query_proto_rawDesc = "" +
 	"per_switch\x18\x0f \x03(\v2\x1b.weir.query.v1.SwitchVolumeR\tperSwitch\x12\x19\n" +
 	"\x05flows\x18\x10 \x01(\tH\x00R\x05flows\x88\x01\x01\x12*\n" +
 	"\x05share\x18\x11 \x01(\v2\x14.weir.query.v1.ShareR\x05shareB\b\n" +
-	"\x06_flows\"\xdf\x03\n" +
+	"\x06_flows\"\x84\x04\n" +
 	"\aMissing\x12\x16\n" +
 	"\x06switch\x18\x01 \x01(\tR\x06switch\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\tR\x02of\x12\x1a\n" +
@@ -7077,9 +7095,11 @@ const file_query_proto_rawDesc = "" +
 	" \x01(\x04R\x0fdisputedRecords\x12'\n" +
 	"\x0fsurplus_packets\x18\v \x01(\x04R\x0esurplusPackets\x12%\n" +
 	"\x0eexcess_packets\x18\f \x01(\x04R\rexcessPackets\x12!\n" +
-	"\tunreached\x18\r \x01(\tH\x00R\tunreached\x88\x01\x01B\f\n" +
+	"\tunreached\x18\r \x01(\tH\x00R\tunreached\x88\x01\x01\x12\x19\n" +
+	"\x05point\x18\x0e \x01(\tH\x01R\x05point\x88\x01\x01B\f\n" +
 	"\n" +
-	"_unreached\"E\n" +
+	"_unreachedB\b\n" +
+	"\x06_point\"E\n" +
 	"\aBounded\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\x01R\x05value\x12\x10\n" +
 	"\x03low\x18\x02 \x01(\x01R\x03low\x12\x12\n" +
@@ -7634,12 +7654,14 @@ const file_query_proto_rawDesc = "" +
 	"has_switch\x18\x02 \x01(\bR\thasSwitch\x12\x16\n" +
 	"\x06switch\x18\x03 \x01(\rR\x06switch\x12\x12\n" +
 	"\x04port\x18\x04 \x01(\tR\x04port\x12\x16\n" +
-	"\x06number\x18\x05 \x01(\x03R\x06number\"\x8a\x01\n" +
+	"\x06number\x18\x05 \x01(\x03R\x06number\"\xa9\x01\n" +
 	"\tLinkDelay\x12\x1b\n" +
 	"\thas_delay\x18\x01 \x01(\bR\bhasDelay\x121\n" +
 	"\bdelay_ns\x18\x02 \x01(\v2\x16.weir.query.v1.BoundedR\adelayNs\x12\x19\n" +
 	"\bhas_loss\x18\x03 \x01(\bR\ahasLoss\x12\x12\n" +
-	"\x04lost\x18\x04 \x01(\x01R\x04lost\"\x12\n" +
+	"\x04lost\x18\x04 \x01(\x01R\x04lost\x12\x15\n" +
+	"\x03why\x18\x05 \x01(\tH\x00R\x03why\x88\x01\x01B\x06\n" +
+	"\x04_why\"\x12\n" +
 	"\x10CollectorRequest\"\xb6\x03\n" +
 	"\x0fCollectorStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -7940,6 +7962,7 @@ func file_query_proto_init() {
 	file_query_proto_msgTypes[40].OneofWrappers = []any{}
 	file_query_proto_msgTypes[42].OneofWrappers = []any{}
 	file_query_proto_msgTypes[48].OneofWrappers = []any{}
+	file_query_proto_msgTypes[55].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -48,6 +48,14 @@ func Write(w io.Writer, of query.Kind, answer any) error {
 	return fmt.Errorf("an answer of type %T has no text", answer)
 }
 
+// counted is a number of things, as in "1 flow" and "2 flows".
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // within writes a value with its bounds.
 func within(b query.Bounded) string {
 	if b.Low == b.High {
@@ -94,6 +102,9 @@ func Missing(list []store.Missing) (text []string) {
 			where := m.Of
 			if m.Switch != "" {
 				where = fmt.Sprintf("switch %s, %s %d", m.Switch, m.Of, m.Instance)
+			}
+			if m.Point != "" {
+				where = m.Point
 			}
 			text = append(text, where+": "+missing(m))
 		}
@@ -238,9 +249,9 @@ func printHeavyHitters(w io.Writer, h *query.HeavyHitters) error {
 		by = fmt.Sprintf("by the %s %s, of %d candidates: ", h.By, h.At, h.Candidates)
 	}
 	found := len(h.Flows) + h.More
-	text := []string{"", by + fmt.Sprintf("%d flows of at least %.4g %% of %s %s", found, 100*(h.Theta-h.Epsilon/2), within(h.Volume), h.Unit)}
+	text := []string{"", by + fmt.Sprintf("%s of at least %.4g %% of %s %s", counted(found, "flow"), 100*(h.Theta-h.Epsilon/2), within(h.Volume), h.Unit)}
 	if h.Volume.Value == 0 {
-		text[1] = by + fmt.Sprintf("%d flows", found)
+		text[1] = by + counted(found, "flow")
 	}
 	if h.By != query.BySketch {
 		text = append(text, promise(h))
@@ -314,10 +325,22 @@ func way(b *query.Between) string {
 	return fmt.Sprintf("%s to %s, %s, in %d intervals (%d whole%s)", b.From, b.To, flow, b.Intervals, b.Whole, unlike)
 }
 
+// delayWithin writes a delay with its bounds, unless these are equal in all digits that are written.
+func delayWithin(b query.Bounded) string {
+	value, low, high := Nanoseconds(b.Value), Nanoseconds(b.Low), Nanoseconds(b.High)
+	if low == high && value == low {
+		return value + " (bounds within its last digit)"
+	}
+	return fmt.Sprintf("%s (%s to %s)", value, low, high)
+}
+
 func printDelay(w io.Writer, b *query.Between) error {
 	delay := "delay: not known, no cell of the sketch survived"
 	if b.HasDelay {
-		delay = fmt.Sprintf("mean delay: %s (%s to %s)", Nanoseconds(b.Delay.Value), Nanoseconds(b.Delay.Low), Nanoseconds(b.Delay.High))
+		delay = "mean delay: " + delayWithin(b.Delay)
+		if b.Delay.Low == b.Delay.High {
+			delay = fmt.Sprintf("mean delay: %s of the %.0f packets that were measured, without bounds for others", Nanoseconds(b.Delay.Value), b.Sampled)
+		}
 		if b.StdNs > 0 {
 			delay += ", single packets vary by " + Nanoseconds(b.StdNs)
 		}
@@ -327,7 +350,7 @@ func printDelay(w io.Writer, b *query.Between) error {
 	if len(b.Quantiles) > 0 {
 		line := fmt.Sprintf("single packets, of %d:", b.Samples)
 		for _, q := range b.Quantiles {
-			line += fmt.Sprintf(" p%g %s (%s to %s),", 100*q.Rank, Nanoseconds(q.Value), Nanoseconds(q.Low), Nanoseconds(q.High))
+			line += fmt.Sprintf(" p%g %s,", 100*q.Rank, delayWithin(q.Bounded))
 		}
 		text = append(text, strings.TrimSuffix(line, ","))
 	}
@@ -367,7 +390,7 @@ func segments(b *query.Between, losses bool) (text []string) {
 		case losses && s.Why == "":
 			value = "not known: no interval was counted whole by both points"
 		case !losses && s.By != "":
-			value = fmt.Sprintf("%s (%s to %s)", Nanoseconds(s.Delay.Value), Nanoseconds(s.Delay.Low), Nanoseconds(s.Delay.High))
+			value = delayWithin(s.Delay)
 			if s.From == s.To {
 				value = "median " + value
 			}

@@ -33,6 +33,7 @@ func printNetwork(w io.Writer, n *query.Network) error {
 	if err := printNetworkLinks(w, n.Links); err != nil {
 		return err
 	}
+	notes = append(notes, unknownDelays(n.Links)...)
 	b := n.Basis
 	b.Switches = len(n.Switches) + n.More // the list hides the count in JSON
 	if notes != nil {
@@ -84,6 +85,34 @@ func printNetworkLinks(w io.Writer, links []query.NetworkLink) error {
 	}
 	return writeBelow(w, t)
 }
+
+// unknownDelays says why delays or losses of links are not known, in a line for each reason.
+func unknownDelays(links []query.NetworkLink) (text []string) {
+	of := map[string][]string{}
+	var reasons []string
+	for i := range links {
+		for way := range links[i].Delays {
+			if why := links[i].Delays[way].Why; why != "" {
+				if of[why] == nil {
+					reasons = append(reasons, why)
+				}
+				of[why] = append(of[why], endName(&links[i].Ends[way])+" to "+endName(&links[i].Ends[1-way]))
+			}
+		}
+	}
+	for _, why := range reasons {
+		names := of[why]
+		line := strings.Join(names[:min(len(names), mostNamed)], ", ")
+		if n := len(names) - mostNamed; n > 0 {
+			line += fmt.Sprintf(" and %d more", n)
+		}
+		text = append(text, "?: "+line+": "+why)
+	}
+	return text
+}
+
+// mostNamed is how many links a line names.
+const mostNamed = 4
 
 func linkDelay(d *query.LinkDelay) string {
 	if !d.HasDelay {
