@@ -57,6 +57,8 @@ var mistakes = []struct {
 	{"a router without addresses", strings.Replace(mistakesGood, "\"patch\"", "\"l3\"", 1), "switch -c FILE --check"},
 	{"a capture without its flag", "", "replay some.pcap"},
 	{"a time without its unit", "", "query volume --last 10"},
+	{"the generator's flag at the sink", "", "sink -i eth0 --latency 500"},
+	{"a network with bits behind its length", "", "gen -i eth0 --src-net 10.0.0.1/16"},
 	{"a flow of one end", "", "query path --flow 10.0.0.1:80"},
 	{"a device under test with one side", "", "bench forward --tx eth1"},
 	{"interfaces that are not there", "", "bench forward --tx no-such-1 --rx no-such-2"},

@@ -158,6 +158,9 @@ lost %d, duplicated %d, reordered %d, late %d, foreign %d, overflow %d
 latency: least %v, median %v, 99 %% %v, 99.9 %% %v, most %v
 `, s.Packets, s.Bytes, s.Rate, s.Lost, s.Duplicates, s.Reordered, s.Late, s.Foreign, s.Overflow,
 		time.Duration(l.Min), time.Duration(l.P50), time.Duration(l.P99), time.Duration(l.P999), time.Duration(l.Max))
+	if err == nil && s.Packets == 0 && s.Foreign > 0 {
+		_, err = fmt.Fprintln(w, "what arrived is of no such run: give sink the flags of gen; packets of a capture bear no numbers")
+	}
 	if err == nil && s.Stream != nil {
 		l = &s.Stream.LatencyNs
 		_, err = fmt.Fprintf(w, "latency stream: received %d packets, lost %d, duplicated %d\nits latency: least %v, median %v, 99 %% %v, 99.9 %% %v, most %v\n",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -203,6 +204,17 @@ func plainly(cmd *cobra.Command, args []string, text string) error {
 
 // flagFor asks whether an argument belongs to the flag by which a command gets its file or interface.
 func flagFor(cmd *cobra.Command, word string) string {
+	if _, err := strconv.ParseFloat(word, 64); err == nil {
+		switches := ""
+		cmd.Flags().Visit(func(f *pflag.Flag) {
+			if f.Value.Type() == "bool" {
+				switches = ": --" + f.Name + " takes no value"
+			}
+		})
+		if switches != "" {
+			return switches
+		}
+	}
 	for _, name := range []string{"config", "in", "interface", "queries", "collector"} {
 		f := cmd.Flag(name)
 		if f == nil || name == "config" && !strings.HasSuffix(word, ".toml") {

@@ -74,8 +74,7 @@ type Endpoints struct {
 	// MACs spreads the flows over so many consecutive addresses, from MAC on:
 	// flow f has address MAC + f mod MACs. 1 to the number of flows.
 	MACs int
-	// Net holds the addresses. IPv4 prefixes are 8 to 32 bits long, IPv6 ones 104
-	// to 128. Both sides must be of one family.
+	// Net holds the addresses, at most the first 2^24 of it. Both sides must be of one family.
 	Net netip.Prefix
 }
 
@@ -238,10 +237,14 @@ func (e Endpoints) validate(name string, flows int) error {
 	if e.MACs < 1 || e.MACs > max(flows, 1) {
 		faults = append(faults, fmt.Errorf("%s MAC addresses: %d is not between 1 and the number of flows, %d", name, e.MACs, flows))
 	}
-	if !e.Net.IsValid() || e.hostBits() > maxHostBits || e.Net != e.Net.Masked() {
-		faults = append(faults, fmt.Errorf("%s network: %v is no prefix with at most %d host bits, all zero", name, e.Net, maxHostBits))
+	switch {
+	case !e.Net.IsValid():
+		faults = append(faults, fmt.Errorf("%s network: %v is no prefix: write one as 10.0.0.0/16 or 2001:db8::/64", name, e.Net))
+	case e.Net != e.Net.Masked():
+		faults = append(faults, fmt.Errorf("%s network: %v has bits behind its length: write %v", name, e.Net, e.Net.Masked()))
 	}
 	return errors.Join(faults...)
 }
 
-func (e Endpoints) hostBits() int { return e.Net.Addr().BitLen() - e.Net.Bits() }
+// hostBits is how many low bits of the network differ from flow to flow: of a large network its first addresses are enough.
+func (e Endpoints) hostBits() int { return min(e.Net.Addr().BitLen()-e.Net.Bits(), maxHostBits) }

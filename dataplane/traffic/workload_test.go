@@ -39,6 +39,10 @@ func variants() map[string]Workload {
 		"checksum":    with(func(w *Workload) { w.UDPChecksum, w.Run = true, 0xfffe }),
 		"reversed":    with(func(w *Workload) { w.Reversed, w.Source.MACs, w.Flows = true, 77, 300_000 }),
 		"ipv6":        with(ipv6),
+		"ipv6 of a whole link": with(func(w *Workload) {
+			ipv6(w)
+			w.Flows, w.Source.Net, w.Destination.Net = 300_000, netip.MustParsePrefix("2001:db8:1::/64"), netip.MustParsePrefix("2001:db8:2::/48")
+		}),
 		"ipv6 reversed imix": with(func(w *Workload) {
 			ipv6(w)
 			w.Reversed, w.Sizes = true, []int{84, 570, 1518}
