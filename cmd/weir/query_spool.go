@@ -66,9 +66,9 @@ func (s *querySpool) Ask(ctx context.Context, q *query.Question) (any, error) {
 	if n := e.Store.Counts().Unkeyed; n != 0 && errors.Is(err, query.ErrNoRecords) {
 		err = fmt.Errorf("%w: %d records are under a network key that is not loaded: name its file with --key", err, n)
 	}
-	if kept := filepath.Join(s.Records, "collector"); errors.Is(err, query.ErrNoRecords) && isFolder(kept) {
-		err = fmt.Errorf("%w: these records are of a lab with [collector], and its collector has what it took in %s: ask a collector whose [collect] has data = %q (weir collect), or run the lab with --linger",
-			err, kept, kept)
+	if kept := filepath.Join(s.Records, "collector"); err != nil && e.Store.Counts().Records == 0 && isFolder(kept) {
+		return nil, fmt.Errorf("%w in %s: it is of a lab with [collector], whose collector has what it took in %s: ask a collector whose [collect] has data = %q (weir collect), or run the lab with --linger",
+			query.ErrNoRecords, s.Records, kept, kept)
 	}
 	if err != nil {
 		return nil, err

@@ -155,21 +155,24 @@ func TestQueryOfKeyedRecords(t *testing.T) {
 // TestQueryOfKeptLabWithCollector: where a lab's collector took the records, the answer from the folder next to them says where they are.
 func TestQueryOfKeptLabWithCollector(t *testing.T) {
 	dir := t.TempDir()
-	ask := func() string {
-		out, err := weirCommand("query", "volume", "--records", dir).CombinedOutput()
+	ask := func(question ...string) string {
+		out, err := weirCommand(append([]string{"query", "--records", dir}, question...)...).CombinedOutput()
 		if err == nil {
 			t.Errorf("an empty folder gave an answer: %s", out)
 		}
 		return string(out)
 	}
-	if out := ask(); strings.Contains(out, "collector has what it took") {
+	if out := ask("volume"); strings.Contains(out, "collector has what it took") {
 		t.Errorf("%s", out)
 	}
 	kept := filepath.Join(dir, "collector")
 	if err := os.Mkdir(kept, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if out := ask(); !strings.Contains(out, "its collector has what it took in "+kept) || !strings.Contains(out, "weir collect") {
-		t.Errorf("%s", out)
+	for _, question := range [][]string{{"volume"}, {"network"}, {"delay", "--from", "s1", "--to", "s2"}} {
+		out := ask(question...)
+		if !strings.Contains(out, "no records in "+dir+": it is of a lab with [collector], whose collector has what it took in "+kept) || !strings.Contains(out, "weir collect") {
+			t.Errorf("%s: %s", question, out)
+		}
 	}
 }

@@ -212,7 +212,7 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 	}
 	if d.Flows == 0 && d.TruthLost == 0 {
 		row := Row{
-			Line: d.line, Kind: query.KindDelay, What: fmt.Sprintf("%s to %s, %d flows", d.From, d.To, len(flows)), NotJudged: noLongFlow,
+			Line: d.line, Kind: query.KindDelay, What: fmt.Sprintf("%s to %s, %s", d.From, d.To, text.Counted(len(flows), "flow")), NotJudged: noLongFlow,
 			Answer: fmt.Sprintf("none; %d of %d cells refused", d.Refused, d.Cells),
 		}
 		if all.HasDelay {
@@ -235,7 +235,7 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 	if delayWhy == "" && d.MeanNs > d.TruthNs {
 		delayWhy = g.waited(d)
 	}
-	what := fmt.Sprintf("%s to %s, %d flows", d.From, d.To, d.Flows)
+	what := fmt.Sprintf("%s to %s, %s", d.From, d.To, text.Counted(d.Flows, "flow"))
 	g.add(Row{
 		Line: d.line, Kind: query.KindDelay, What: what, OK: delayOK, NotJudged: delayWhy,
 		Truth: text.Nanoseconds(d.TruthNs),

@@ -48,8 +48,8 @@ func Write(w io.Writer, of query.Kind, answer any) error {
 	return fmt.Errorf("an answer of type %T has no text", answer)
 }
 
-// counted is a number of things, as in "1 flow" and "2 flows".
-func counted(n int, what string) string {
+// Counted is a number of things, as in "1 flow" and "2 flows".
+func Counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
@@ -249,9 +249,9 @@ func printHeavyHitters(w io.Writer, h *query.HeavyHitters) error {
 		by = fmt.Sprintf("by the %s %s, of %d candidates: ", h.By, h.At, h.Candidates)
 	}
 	found := len(h.Flows) + h.More
-	text := []string{"", by + fmt.Sprintf("%s of at least %.4g %% of %s %s", counted(found, "flow"), 100*(h.Theta-h.Epsilon/2), within(h.Volume), h.Unit)}
+	text := []string{"", by + fmt.Sprintf("%s of at least %.4g %% of %s %s", Counted(found, "flow"), 100*(h.Theta-h.Epsilon/2), within(h.Volume), h.Unit)}
 	if h.Volume.Value == 0 {
-		text[1] = by + counted(found, "flow")
+		text[1] = by + Counted(found, "flow")
 	}
 	if h.By != query.BySketch {
 		text = append(text, promise(h))

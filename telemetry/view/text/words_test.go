@@ -38,7 +38,7 @@ func TestDelayBounds(t *testing.T) {
 // TestCounted: one flow is no flows.
 func TestCounted(t *testing.T) {
 	for n, want := range map[int]string{1: "1 flow", 0: "0 flows", 2: "2 flows"} {
-		if got := counted(n, "flow"); got != want {
+		if got := Counted(n, "flow"); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
