@@ -464,6 +464,10 @@ func TestNoRecords(t *testing.T) {
 			if kind := eval[string](p, fmt.Sprintf(`document.querySelector(%q).dataset.kind`, panel+" .state")); kind != "empty" {
 				t.Errorf("%s holds it for a fault", panel)
 			}
+			// What is several reasons to the collector is as many sentences here.
+			if said := eval[string](p, fmt.Sprintf(`document.querySelector(%q).textContent`, panel+" .state")); strings.Contains(said, "\n") || strings.Contains(said, "window no records") {
+				t.Errorf("%s says %q", panel, said)
+			}
 		}
 		if !unlinked {
 			p.wait("the switches", fmt.Sprintf(`document.querySelectorAll('.drawing .node[data-health="bad"]').length === %d`, leafSpine.switches))

@@ -100,6 +100,10 @@ func unknownDelays(links []query.NetworkLink) (text []string) {
 			}
 		}
 	}
+	if some := func(l query.NetworkLink) bool { return l.Delays != [2]query.LinkDelay{} }; slices.ContainsFunc(links, some) &&
+		slices.ContainsFunc(links, func(l query.NetworkLink) bool { return slices.Contains(l.Delays[:], query.LinkDelay{}) }) {
+		text = append(text, "-: no delay and loss are measured there, which lds_egress at the sender and lds_ingress at the receiver do")
+	}
 	for _, why := range reasons {
 		names := of[why]
 		line := strings.Join(names[:min(len(names), mostNamed)], ", ")
@@ -115,14 +119,20 @@ func unknownDelays(links []query.NetworkLink) (text []string) {
 const mostNamed = 4
 
 func linkDelay(d *query.LinkDelay) string {
-	if !d.HasDelay {
+	switch {
+	case *d == (query.LinkDelay{}):
+		return "-" // nothing measures it
+	case !d.HasDelay:
 		return "?"
 	}
 	return Nanoseconds(d.Delay.Value)
 }
 
 func linkLoss(d *query.LinkDelay) string {
-	if !d.HasLoss {
+	switch {
+	case *d == (query.LinkDelay{}):
+		return "-"
+	case !d.HasLoss:
 		return "?"
 	}
 	return fmt.Sprintf("%.0f", d.Lost)

@@ -61,6 +61,14 @@ func TestUnknownDelaysOfLinks(t *testing.T) {
 	}
 	n.Links[2].Delays[1] = query.LinkDelay{HasDelay: true, HasLoss: true}
 	var b strings.Builder
+	if err := printNetwork(&b, n); err != nil || strings.Contains(b.String(), "lds_egress") {
+		t.Errorf("all are measured: %v: %s", err, &b)
+	}
+	b.Reset()
+	n.Links = append(n.Links, query.NetworkLink{})
+	if err := printNetwork(&b, n); err != nil || !strings.Contains(b.String(), "-: no delay and loss are measured there") {
+		t.Errorf("one is not measured: %v: %s", err, &b)
+	}
 	if err := printNetwork(&b, n); err != nil || !strings.Contains(b.String(), "?: a:p0 to z:a, z:a to a:p0, b:p0 to z:b, z:b to b:p0 and 1 more: no packet passed\n") {
 		t.Errorf("%v: %s", err, &b)
 	}

@@ -49,7 +49,7 @@ async function call(method, message, signal) {
 /** sentence makes one of the collector's own words, which name the remedy where there is one. */
 function sentence(answer, status) {
   const said = String(answer.message || `status ${status}`).replace(/^[a-z_]+: /, (m) => (m === `${answer.code}: ` ? "" : m));
-  const text = said.charAt(0).toUpperCase() + said.slice(1).replace(/[.\s]+$/, "") + ".";
+  const text = said.charAt(0).toUpperCase() + said.slice(1).replace(/[.\s]+$/, "").replace(/\s*\n\s*(.)/g, (_, c) => `. ${c.toUpperCase()}`) + ".";
   switch (answer.code) {
     case "unauthenticated":
     case "permission_denied":

@@ -17,8 +17,13 @@ export function lacks(answer) {
     if (number(m.missed_packets)) parts.push(`${count(number(m.missed_packets), "packet")} not measured`);
     if (number(m.lost_records)) parts.push(`${count(number(m.lost_records), "record")} lost on the way`);
     if (number(m.evicted_records)) parts.push(`${count(number(m.evicted_records), "record")} made room for newer ones`);
+    if (number(m.skewed_records)) parts.push(`${count(number(m.skewed_records), "record")} left out, as the switch’s clock is ahead`);
+    if (number(m.disputed_records)) parts.push(`${count(number(m.disputed_records), "record")} left out, as most switches have another shape or hash`);
+    if (number(m.surplus_packets)) parts.push(`${count(number(m.surplus_packets), "packet")} counted that its samples do not account for`);
+    if (number(m.excess_packets)) parts.push(`${count(number(m.excess_packets), "packet")} in its samples that it did not count`);
     const which = number(m.instance) ? ` ${number(m.instance)}` : "";
-    sentences.push(`${m.switch ? `Switch ${m.switch}` : "Some switches"}, ${m.of}${which}: ${parts.join(", ") || "incomplete"}.`);
+    const where = m.point || `${m.switch ? `Switch ${m.switch}` : "Some switches"}, ${m.of}${which}`;
+    sentences.push(`${where}: ${parts.join(", ") || "incomplete"}.`);
   }
   const absent = answer.absent ?? [];
   const fragments = new Map();
