@@ -50,6 +50,14 @@ func TestLooks(t *testing.T) {
 			p := open(t, b, server.URL+"/#flow="+url.QueryEscape(flowName(1)), l)
 			p.settled()
 			p.wait("the path", `document.querySelectorAll("#flow .chip").length > 0`)
+			p.wait("the ribbons", `document.querySelectorAll("#talkers .ribbon").length > 0`)
+			if cut := eval[[]string](p, `[...document.querySelectorAll("#talkers .group text")].map((t) => t.textContent).filter((t) => t.includes("…"))`); len(cut) > 0 {
+				t.Errorf("addresses are cut off: %q", cut)
+			}
+			// Bounds without width are no exact delay.
+			if said := eval[string](p, `document.querySelector('[aria-labelledby="flow-between"]').innerText`); strings.Contains(said, "exact") || !strings.Contains(said, "of the packets measured") {
+				t.Errorf("of delays it says %q", said)
+			}
 			p.picture(l)
 			p.shoot("view-"+l.String(), false)
 			p.shoot("page-"+l.String(), true)

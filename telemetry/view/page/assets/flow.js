@@ -200,7 +200,7 @@ function betweenColumn(a) {
     facts([
       ["From", d.from],
       ["To", d.to],
-      ["Mean delay", d.has_delay ? duration(number(d.delay_ns.value)) : "not known", d.has_delay ? between(d.delay_ns, duration) : "no cell of it was free of loss"],
+      ["Mean delay", d.has_delay ? duration(number(d.delay_ns.value)) : "not known", d.has_delay ? delayBounds(d.delay_ns) : "no cell of it was free of loss"],
       ["Deviation", d.has_delay && number(d.std_ns) ? duration(number(d.std_ns)) : null, "of single packets"],
       ["Lost", d.has_loss ? `${si(number(d.lost))} of ${si(number(d.packets))} packets` : "not known", d.has_loss ? `${percent(number(d.packets) ? number(d.lost) / number(d.packets) : 0)} of what it sent` : "no interval was seen whole at both ends"],
       ["Its own", d.has_delay ? percent(number(d.trust)) : null, "share of the cells’ content that is expected to be this flow’s"],
@@ -214,13 +214,18 @@ function betweenColumn(a) {
   return column;
 }
 
+/** delayBounds writes the bounds of a delay; without any it is the mean of what was measured, which says nothing of other packets. */
+function delayBounds(b) {
+  return number(b.low) === number(b.high) ? "of the packets measured" : between(b, duration);
+}
+
 /** segments lists the pieces of the path, and names the one that takes longest. */
 function segments(list) {
   const row = (s) => {
     const inside = s.from === s.to;
     const value = s.by ? `${duration(number(s.delay_ns.value))}${inside ? " (median)" : ""}` : "not known";
     const lost = s.has_loss && number(s.lost) ? `${si(number(s.lost))} lost` : null;
-    const why = [s.slowest ? "the slowest" : null, lost, s.by ? between(s.delay_ns, duration) : s.why].filter(Boolean).join("; ");
+    const why = [s.slowest ? "the slowest" : null, lost, s.by ? delayBounds(s.delay_ns) : s.why].filter(Boolean).join("; ");
     return [inside ? `Inside ${s.from}` : `${s.from} to ${s.to}`, value, why];
   };
   return facts(list.map(row));

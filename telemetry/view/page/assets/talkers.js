@@ -134,8 +134,10 @@ function ribbon(l, left, right, x, total, height, unit) {
 }
 
 function node(g, isLeft, x, reach, unit, group) {
-  const room = Math.floor((reach - 70) / 6.6);
   const name = g.of ? `${g.of} ${rest}` : g.name;
+  const beside = Math.floor((reach - 70) / 6.6);
+  const valued = name.length <= beside || reach >= side; // on a narrow screen the name matters more; the table has the value
+  const room = valued ? beside : Math.floor((reach - 8) / 6.6);
   const short = name.length > room ? `${name.slice(0, Math.max(room - 1, 4))}…` : name;
   const label = `${isLeft ? "From" : "To"} ${name}: ${si(g.value, unit)}`;
   const at = isLeft ? x.left - 6 : x.right + bar + 6;
@@ -145,7 +147,7 @@ function node(g, isLeft, x, reach, unit, group) {
     svg("title", {}, label),
     svg("rect", { class: "hit", x: isLeft ? 0 : x.right, y: g.y, width: reach + bar, height: Math.max(g.room, line) }),
     svg("rect", { class: "bar", x: isLeft ? x.left : x.right, y: g.y, width: bar, height: g.h }),
-    svg("text", { x: at, y: g.y + 12, "text-anchor": isLeft ? "end" : "start" }, short, " ", svg("tspan", { class: "sub" }, si(g.value, unit === "B" ? "B" : ""))),
+    svg("text", { x: at, y: g.y + 12, "text-anchor": isLeft ? "end" : "start" }, short, ...(valued ? [" ", svg("tspan", { class: "sub" }, si(g.value, unit === "B" ? "B" : ""))] : [])),
   );
   const filter = group.filter(g.name, isLeft);
   if (g.of || parse(write(filter)).fault) return set(made, { role: "img" }); // several, or no address of IP
