@@ -182,6 +182,44 @@ func TestPortComesBack(t *testing.T) {
 	}
 }
 
+// TestDownIsAsked: a queue that was told that its link is down takes no packet while it is, even the first, and sends as soon as it is up; one
+// that was told so wrongly sends at once.
+func TestDownIsAsked(t *testing.T) {
+	w := openWire(t, DriverXSK)
+	doubter, ok := w.queue.(Doubter)
+	if !ok {
+		t.Fatalf("a %T does not ask", w.queue)
+	}
+	doubter.LinkDown()
+	if taken := w.transmit(1); taken != 1 {
+		t.Fatalf("refused with %v although the interface is up", w.queue.Refusal())
+	}
+	for w.queue.Service() {
+	}
+	check(t, w.ns.SetDown("p0"))
+	doubter.LinkDown()
+	for range 3 {
+		taken := w.transmit(1)
+		if waits := w.queue.Service(); taken != 0 || waits {
+			t.Errorf("took %d packets for an interface that is down", taken)
+		}
+		if taken := w.transmit(1); taken != 0 || w.queue.Refusal() != packet.ReasonPortDown {
+			t.Errorf("took %d packets for an interface that is down; would refuse with %v", taken, w.queue.Refusal())
+		}
+	}
+	check(t, w.ns.SetUp("p0"))
+	check(t, w.ns.WaitUp("p0", time.Minute))
+	receiver := w.host.Packet(t)
+	last := w.sent
+	if w.transmit(1) != 1 {
+		t.Fatalf("refused with %v although the interface is up", w.queue.Refusal())
+	}
+	for w.queue.Service() {
+	}
+	w.awaitNumber(receiver, last)
+	w.close()
+}
+
 func (w *wire) awaitNumber(s *netns.PacketSocket, number uint32) {
 	w.t.Helper()
 	check(w.t, s.SetDeadline(time.Now().Add(10*time.Second)))

@@ -126,6 +126,13 @@ type Rehomer interface {
 	Rehome(frames *packet.Cache)
 }
 
+// Doubter is a Queue that takes packets although its interface is down, until the kernel was asked to send. LinkDown, called by its
+// owner, has it ask before it takes the next ones, until the kernel says that the interface is up.
+type Doubter interface {
+	Queue
+	LinkDown()
+}
+
 // Sleeper is a Queue whose other end notifies it only where it is asked to.
 type Sleeper interface {
 	Queue

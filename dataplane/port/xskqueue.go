@@ -15,6 +15,7 @@ type xskQueue struct {
 	port   uint16
 	number uint8
 	down   bool // the interface refused to send
+	doubt  bool // the interface was down when it was last heard of
 	stats  xsk.Stats
 	// busyPoll is set if the worker runs the receive work itself.
 	busyPoll bool
@@ -147,6 +148,9 @@ func (q *xskQueue) chain(p *packet.Packet, rest []xsk.Desc) int {
 
 // Transmit implements Queue.
 func (q *xskQueue) Transmit(b *packet.Batch, idx []uint16) int {
+	if q.doubt {
+		q.ask()
+	}
 	taken := 0
 	for taken < len(idx) && !q.down {
 		n, packets := 0, 0
@@ -178,6 +182,17 @@ func (q *xskQueue) Transmit(b *packet.Batch, idx []uint16) int {
 		taken += packets
 	}
 	return taken
+}
+
+// LinkDown implements Doubter.
+func (q *xskQueue) LinkDown() { q.doubt = true }
+
+// ask asks the kernel to send, whether or not there is something in the TX ring: what is put there while the interface is down would wait,
+// and leave when it is up again.
+func (q *xskQueue) ask() {
+	result := q.socket.TX.Kick()
+	q.down = result == xsk.KickDown || result == xsk.KickGone
+	q.doubt = q.down
 }
 
 // fits reports whether all pieces of a chained packet fit into room slots.

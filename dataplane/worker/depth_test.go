@@ -137,11 +137,11 @@ func TestDepthWhileDown(t *testing.T) {
 			if d := p.sightings(t, w, 1)[0].depth; !slices.Equal(d, []uint32{0, 0}) {
 				t.Errorf("depth %v of an idle switch", d)
 			}
-			if err := l.middle.SetDown("p1"); err != nil {
-				t.Fatal(err)
-			}
-			const packets = 20 // in one batch, since the worker is held
+			const packets = 20 // in one batch, since the worker is held, before it hears that the link is down
 			w.Do(func() {
+				if err := l.middle.SetDown("p1"); err != nil {
+					t.Error(err)
+				}
 				sendFrames(t, from, packets)
 				time.Sleep(20 * time.Millisecond)
 			})
@@ -216,5 +216,33 @@ func TestArrivalOfTraffic(t *testing.T) {
 		if !r.Balanced || r.DroppedTotal() != 0 || r.Frames.Lost != 0 || r.Frames.Faults != 0 {
 			t.Errorf("mtu %d: %+v %+v", mtu, r.Fate, r.Frames)
 		}
+	}
+}
+
+// TestFirstWhileDown: once a switch says that a link is down, not even the first packet that is to leave there counts as transmitted.
+func TestFirstWhileDown(t *testing.T) {
+	p := &probe{seen: make([]sighting, 0, 16)}
+	down := make(chan struct{}, 1)
+	l := startLive(t, liveConfig{port.DriverXSK, 1, 1, 1500, worker.PollAdaptive, 0}, func(l *live) {
+		l.parse = p
+		l.onEvent = func(e worker.PortEvent) {
+			if e.State == port.StateDown {
+				down <- struct{}{}
+			}
+		}
+	})
+	w := l.sw.Workers()[0]
+	from := l.a.Packet(t)
+	sendFrames(t, from, 1)
+	p.sightings(t, w, 1)
+	if err := l.middle.SetDown("p1"); err != nil {
+		t.Fatal(err)
+	}
+	<-down
+	sendFrames(t, from, 3)
+	p.sightings(t, w, 4)
+	r := l.stop()
+	if in, out := r.Ports[0], r.Ports[1]; out.Transmitted != 1 || in.Dropped["port_down"] != 3 || !r.Balanced || r.Frames.Faults != 0 {
+		t.Errorf("transmitted %d, %+v, %+v", out.Transmitted, in.Fate, r.Frames)
 	}
 }

@@ -237,6 +237,9 @@ func (k *keeper) set(on bool) {
 // follow passes another MTU to the workers, and another state to the log.
 func (k *keeper) follow() {
 	info := k.port.Info()
+	if k.attached && info.State == port.StateDown {
+		k.doubt()
+	}
 	if n := frameLimit(info.MaxFrame); k.attached && n != k.maxFrame {
 		k.limit(n)
 		k.notify(info)
@@ -244,6 +247,17 @@ func (k *keeper) follow() {
 		k.notify(info)
 	}
 	k.state = info.State
+}
+
+// doubt has the queues ask whether the link is up before they take packets.
+func (k *keeper) doubt() {
+	for _, s := range k.slots {
+		s.w.Do(func() {
+			if q, ok := s.w.queues[s.k].queue.(port.Doubter); ok {
+				q.LinkDown()
+			}
+		})
+	}
 }
 
 func (k *keeper) notify(info port.Info) {
