@@ -209,9 +209,6 @@ func (c *Collect) validate(f *tomlfile.Faults) {
 	f.AddAll("archive", c.Archive.Validate())
 	f.AddAll("store", c.Store.Validate())
 	f.AddAll("partitions", c.Partitions.Validate())
-	if c.Archive.URL != "" && c.Partitions.Set() {
-		f.Add("archive.url", "collectors of a set have no archive: remove [archive], or [partitions] and have one collector for all")
-	}
 	f.AddAll("limits", c.Limits.Validate())
 	f.AddAll("ipfix", c.IPFIX.Validate())
 	f.AddAll("log", c.Log.Validate())

@@ -88,7 +88,6 @@ func TestCollectFaults(t *testing.T) {
 		{"retention", name + "[retention]\nage = \"1s\"\nbytes = 1", "line 4: retention.age: 1s: choose 1m0s or more\nline 5: retention.bytes: 1: choose 67108864 to 1152921504606846976"},
 		{"partitions", name + "[partitions]\nindex = 2\nof = 2", "line 4: partitions.index: 2: choose 0 to 1, one less than of"},
 		{"share", name + "[partitions]\nof = 2\nshare = true", "line 5: partitions.share: is true, and of is 2: collectors that share the partitions find out how many they are: remove index and of, or share"},
-		{"archive of a set", name + "[archive]\nurl = \"file:///a\"\n[partitions]\nshare = true", "line 4: archive.url: collectors of a set have no archive: remove [archive], or [partitions] and have one collector for all"},
 		{"limits", name + "[limits]\nqueries = 0\nquery_time = \"1ms\"\nrequest_bytes = 5", "line 4: limits.queries: 0: choose 1 to 1024\nline 5: limits.query_time: 1ms: choose 10ms to 1h\nline 6: limits.request_bytes: 5: choose 1024 to 67108864"},
 		{"link", name + "[[link]]\nends = [\"s1:p0\", \"s 2\"]\n[[link]]\nends = [\"s1:p0\", \"h1\"]", "line 4: link[0].ends[1]: \"s 2\" is no end of a link: write \"SWITCH:PORT\", or a host's name\nline 6: link[1].ends[0]: link[0] is plugged into s1:p0 already: a port has one cable"},
 		{"ipfix", name + "[ipfix]\ntarget = \"x\"\ntheta = 2", "line 4: ipfix.target: \"x\": it is not a host and a port: write it as \"udp://192.0.2.1:4739\" or \"tcp://192.0.2.1:4739\"\nline 5: ipfix.theta: 2: choose a share above 0, up to 1"},

@@ -32,8 +32,8 @@ func check(subject string, data []byte, held Mask) (h record.Header, body []byte
 }
 
 // Check reads a message and says whether its record belongs into an archive of the collector of some partitions; Applied: it does.
-func Check(subject string, data []byte, p *Partitions) (record.Header, Outcome) {
-	h, _, _, o := check(subject, data, p.fixed())
+func Check(subject string, data []byte, m Mask) (record.Header, Outcome) {
+	h, _, _, o := check(subject, data, m)
 	return h, o
 }
 
@@ -80,22 +80,16 @@ func digestFilters(held Mask) (list []string) {
 	return list
 }
 
-// Filters are the subjects of a kind that a collector archives: a set of collectors has each record there once. Owned are
-// the partitions, as bits.
-func (p *Partitions) Filters(k record.Kind) (list []string, owned uint16) {
-	if k != record.PINT {
-		if p.Owner(0) != p.Index {
-			return nil, 0
-		}
+// Filters are the subjects of a kind that the collector of some partitions archives: a set of collectors has each record there once. The
+// collector of partition 0 archives what has no partitions. Owned are those of the kind.
+func (m Mask) Filters(k record.Kind) (list []string, owned Mask) {
+	switch {
+	case k != record.PINT && m.Has(0):
 		return []string{jetstream.Filter(k, 0)}, 1
+	case k != record.PINT:
+		return nil, 0
+	case m == AllPartitions:
+		return []string{jetstream.FilterKind(k)}, m
 	}
-	for i := range record.Partitions {
-		if p.Owner(i) == p.Index {
-			list, owned = append(list, jetstream.Filter(k, i)), owned|1<<i
-		}
-	}
-	if p.Of <= 1 {
-		list = []string{jetstream.FilterKind(k)}
-	}
-	return list, owned
+	return digestFilters(m), m
 }

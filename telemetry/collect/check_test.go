@@ -47,7 +47,7 @@ func TestCheck(t *testing.T) {
 		{"another kind", pintSubject, data, all, record.PINT, Forged},
 		{"no subject", "weir", nil, all, kindOther, Unreadable},
 	} {
-		h, body, kind, o := check(c.subject, c.data, c.p.fixed())
+		h, body, kind, o := check(c.subject, c.data, c.p.Fixed())
 		if kind != c.kind || o != c.o || (o == Applied) != (body != nil) {
 			t.Errorf("%s: %v of %v, %+v %q", c.name, o, KindName(kind), h, body)
 		}
@@ -63,7 +63,7 @@ func FuzzCheck(f *testing.F) {
 	f.Fuzz(func(t *testing.T, subject string, data []byte, of, index uint8) {
 		p := Partitions{Of: 1 + int(of)%record.Partitions}
 		p.Index = int(index) % p.Of
-		h, _, kind, o := check(subject, data, p.fixed())
+		h, _, kind, o := check(subject, data, p.Fixed())
 		if o == Applied && jetstream.Subject(&h) != subject {
 			t.Errorf("%q is applied as %+v", subject, h)
 		}
@@ -79,7 +79,7 @@ func TestFilters(t *testing.T) {
 	for of := 2; of <= record.Partitions; of++ {
 		readers := map[string]int{}
 		for index := range of {
-			for _, f := range filters((&Partitions{Index: index, Of: of}).fixed()) {
+			for _, f := range filters((&Partitions{Index: index, Of: of}).Fixed()) {
 				readers[f]++
 			}
 		}

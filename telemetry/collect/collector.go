@@ -40,9 +40,9 @@ type Config struct {
 	Keyless map[uint32]bool
 	// Restrict says which switches have more than their share of a stream that is nearly full; nil: it is not reported.
 	Restrict func(over map[uint32]bool)
-	// Begin says with which message of a stream reading begins: that of a sequence number, or the first one that came at a time or
-	// behind it, whichever is older; the zero values: with the first one. nil: it begins with the first one.
-	Begin func(context.Context, nats_js.Stream) (sequence uint64, since time.Time)
+	// Begin says with which message of a stream reading some partitions of digests, and all else, begins: that of a sequence number, or the first
+	// one that came at a time or behind it, whichever is older; the zero values: with the first one. nil: it begins with the first one.
+	Begin func(context.Context, nats_js.Stream, Mask) (sequence uint64, since time.Time)
 	Log   *zap.Logger
 }
 
@@ -84,7 +84,7 @@ type Collector struct {
 	shares shares
 	over   map[uint32]bool // owned by the goroutine that looks at the stream
 
-	firstTime      atomic.Int64 // when the first message that was read came into the stream, ns since 1970; 0: none was
+	firstTime      atomic.Int64 // what came into the stream since then was read, ns since 1970; 0: nothing was
 	lost, restarts atomic.Uint64
 	lastRead       atomic.Uint64 // sequence number
 	lastTime       atomic.Int64  // when that one came into the stream, ns since 1970
@@ -121,7 +121,7 @@ type Status struct {
 func New(c Config, a Applier) *Collector {
 	o := &Collector{config: c, applier: a, ready: make(chan struct{})}
 	o.parts.changed = make(chan struct{}, 1)
-	o.parts.reads = c.Partitions.fixed()
+	o.parts.reads = c.Partitions.Fixed()
 	return o
 }
 
@@ -333,7 +333,7 @@ func (c *Collector) read(ctx context.Context, stream nats_js.Stream) error {
 	config := nats_js.OrderedConsumerConfig{FilterSubjects: filters(reads), MaxResetAttempts: 1, InactiveThreshold: time.Minute}
 	begin, since := c.next, time.Time{}
 	if c.next == 0 && c.config.Begin != nil {
-		begin, since = c.config.Begin(ctx, stream)
+		begin, since = c.config.Begin(ctx, stream, reads)
 	}
 	switch {
 	case begin > 1:
@@ -385,6 +385,7 @@ func (c *Collector) take(m nats_js.Msg, reads Mask) error {
 	c.apply(m, meta, reads)
 	c.shares.add(seq, m.Subject(), len(m.Data()))
 	c.next = seq + 1
+	c.firstTime.CompareAndSwap(0, meta.Timestamp.UnixNano())
 	c.lastTime.Store(meta.Timestamp.UnixNano())
 	c.lastRead.Store(seq)
 	c.pending.Store(meta.NumPending)
@@ -434,7 +435,7 @@ func (c *Collector) keyless(h *record.Header) {
 	c.config.Log.Warn(text, zap.Uint32("switch", h.Switch), zap.String("name", printable.Text(h.Name)), zap.Stringer("hash", h.Hash))
 }
 
-// Since is when the first message that was read came into the stream: what came before is elsewhere. The zero time: none was read.
+// Since is from when on all messages were read, by their arrival in the stream: what came before is elsewhere. The zero time: none was read.
 func (c *Collector) Since() time.Time {
 	if at := c.firstTime.Load(); at != 0 {
 		return time.Unix(0, at)

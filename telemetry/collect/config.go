@@ -108,7 +108,7 @@ type Archive struct {
 	Credentials string `toml:"credentials"`
 	// CA is a file of certificates, in PEM, that sign that of the endpoint; empty: the system's.
 	CA string `toml:"ca"`
-	// Age is how long a record is kept, by when it arrived. The collector of partition 0 deletes for all.
+	// Age is how long a record is kept, by when it arrived. The collector that archives partition 0 deletes for all.
 	Age time.Duration `toml:"age"`
 	// Bytes are those of all files; beyond, the oldest ones are deleted.
 	Bytes int64 `toml:"bytes"`
@@ -462,8 +462,8 @@ func (p *Partitions) Set() bool { return p.Share || p.Of > 1 }
 // Owner is the index of the collector that has the digests of a partition for good.
 func (p *Partitions) Owner(partition int) int { return partition % max(p.Of, 1) }
 
-// fixed are the partitions that the collector has for good.
-func (p *Partitions) fixed() (m Mask) {
+// Fixed are the partitions that the collector has for good.
+func (p *Partitions) Fixed() (m Mask) {
 	for i := range record.Partitions {
 		if !p.Share && p.Owner(i) == p.Index {
 			m = m.With(i)

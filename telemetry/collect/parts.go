@@ -99,11 +99,17 @@ func (c *Collector) begin(ctx context.Context, give context.CancelCauseFunc) (re
 
 // fill applies the messages of added partitions that the stream has before a sequence number. It tries until ctx ends.
 func (c *Collector) fill(ctx context.Context, stream nats_js.Stream, added Mask, before uint64) {
-	began, next := time.Now(), uint64(1)
+	began, next, since := time.Now(), uint64(1), time.Time{}
+	if c.config.Begin != nil {
+		// What is archived need not be in memory.
+		if next, since = c.config.Begin(ctx, stream, added); !since.IsZero() {
+			c.firstTime.Store(max(c.firstTime.Load(), since.UnixNano()))
+		}
+	}
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := errMore
 		for errors.Is(err, errMore) {
-			err = c.fillFrom(ctx, stream, added, &next, before)
+			err = c.fillFrom(ctx, stream, added, since, &next, before)
 		}
 		if err == nil {
 			c.hold(added)
@@ -123,11 +129,18 @@ func (c *Collector) fill(ctx context.Context, stream nats_js.Stream, added Mask,
 // count is exact.
 var errMore = errors.New("there may be more messages")
 
-// fillFrom applies messages from a sequence number on, which it moves, to the last one before another number.
-func (c *Collector) fillFrom(ctx context.Context, stream nats_js.Stream, added Mask, next *uint64, before uint64) error {
+// fillFrom applies messages from a sequence number on, which it moves, to the last one before another number; number 0 is the first message
+// that came since a time.
+func (c *Collector) fillFrom(ctx context.Context, stream nats_js.Stream, added Mask, since time.Time, next *uint64, before uint64) error {
 	config := nats_js.OrderedConsumerConfig{
 		FilterSubjects: digestFilters(added), MaxResetAttempts: 1, InactiveThreshold: time.Minute,
 		DeliverPolicy: nats_js.DeliverByStartSequencePolicy, OptStartSeq: *next,
+	}
+	switch {
+	case *next == 0 && since.IsZero():
+		config.OptStartSeq = 1
+	case *next == 0:
+		config.DeliverPolicy, config.OptStartSeq, config.OptStartTime = nats_js.DeliverByStartTimePolicy, 0, &since
 	}
 	call, cancel := context.WithTimeout(ctx, callWait)
 	defer cancel()

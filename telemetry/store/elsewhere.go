@@ -273,7 +273,10 @@ type Elsewhere struct {
 	Holder string
 	// Unreached is why it could not be had; empty: here it is.
 	Unreached string
-	batches   []Batch
+	// KeptFrom is from when on the other store has all records; 0: it has all that there are.
+	KeptFrom int64
+	batches  []Batch
+	entries  []*entry // of batches
 }
 
 // errPart says that bytes are not of the partition.
@@ -294,10 +297,59 @@ func (e *Elsewhere) Add(b []byte) (bytes int64, err error) {
 			return bytes, fmt.Errorf("%w: a record is %v", errPart, outcome)
 		}
 		e.batches = append(e.batches, Batch{x.origin, x.batch})
+		e.entries = append(e.entries, x)
 		bytes += x.bytes
 		b = rest
 	}
 	return bytes, nil
+}
+
+// Join adds what other stores have of partitions, whole records, to what l has of them itself. Of what had to make room elsewhere it reports what is of a
+// time behind the one up to which the partition is archived.
+func (l *Live) Join(parts []Elsewhere, archived func(partition int) int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	holders := map[string]bool{}
+	for i := range parts {
+		p := &parts[i]
+		for _, e := range p.entries {
+			t := l.tally(e.kind)
+			outcome := l.put(e, t)
+			t.count(outcome)
+			l.counts.count(outcome)
+			l.makeRoom()
+		}
+		if p.Unreached != "" || holders[p.Holder] {
+			continue
+		}
+		holders[p.Holder] = true
+		for _, g := range p.Evicted {
+			gone := eviction{g.Window, map[string]uint64{OfDigests: min(g.Records, maxGone)}}
+			l.evicted = append(l.evicted, unarchived([]eviction{gone}, map[string]int64{OfDigests: archived(p.Partition)})...)
+		}
+	}
+}
+
+// Without is the store without partitions that could not be had; it must be frozen. Of those that the archive has for all of a window, by the arrival of
+// records, it names only what may have come late.
+func (s *Store) Without(parts []Elsewhere, archived func(partition int) bool) *Store {
+	var gone []Elsewhere
+	var late []Missing
+	for i := range parts {
+		switch p := &parts[i]; {
+		case p.Unreached == "":
+		case archived(p.Partition):
+			late = append(late, Missing{Of: OfDigests, Instance: uint16(p.Partition), Unreached: "what came late and is not archived yet: " + p.Unreached})
+		default:
+			gone = append(gone, *p)
+		}
+	}
+	if len(gone)+len(late) == 0 {
+		return s
+	}
+	u := s.With(gone)
+	u.late = late
+	return u
 }
 
 // With is the store with partitions of others in the place of what it has of them itself. The store must be frozen, and so is what

@@ -178,7 +178,7 @@ func (s *Store) missing(of string, w Window) []Missing {
 	slices.SortStableFunc(list, func(a, b Missing) int {
 		return cmp.Or(cmp.Compare(a.Switch, b.Switch), cmp.Compare(a.Instance, b.Instance))
 	})
-	return append(list, s.unreached...)
+	return append(append(list, s.unreached...), s.late...)
 }
 
 // namePoints names the measurement points of which something is missing.

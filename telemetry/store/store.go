@@ -128,6 +128,7 @@ type Store struct {
 	elsewhere []Origin // the first and the last record of each partition
 	heard     []Origin
 	unreached []Missing
+	late      []Missing // of partitions that the archive alone has
 }
 
 // Counts say what became of what came.

@@ -47,6 +47,7 @@ type Archive struct {
 	problems map[string]string // what does not work now, by whom
 	writers  map[record.Kind]*writer
 	current  int64 // when the stream was made that is read now, ns since 1970; 0: it is not known
+	ownership
 
 	counts counts
 }
@@ -71,7 +72,9 @@ func Open(c Config) (*Archive, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Archive{config: c, bucket: b, index: newIndex(), listed: make(chan struct{}), problems: map[string]string{}, writers: map[record.Kind]*writer{}}, nil
+	a := &Archive{config: c, bucket: b, index: newIndex(), listed: make(chan struct{}), problems: map[string]string{}, writers: map[record.Kind]*writer{}}
+	a.ownership = ownership{wanted: c.Partitions.Fixed(), changed: make(chan struct{}, 1)}
+	return a, nil
 }
 
 // Close removes what is staged of an archive that does not run.
@@ -171,12 +174,26 @@ func (a *Archive) connected(ctx context.Context) error {
 	a.current = created
 	a.mu.Unlock()
 	a.report("stream", nil)
+	for {
+		if err := a.write(ctx, stream, created); !errors.Is(err, errOwners) {
+			return err
+		}
+		if err := a.Refresh(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// write archives the partitions that are the collector's, until these change or something fails.
+func (a *Archive) write(ctx context.Context, stream nats_js.Stream, created int64) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	mask := a.take()
+	defer a.release()
 	failed := make(chan error, len(collect.Kinds))
 	var writing sync.WaitGroup
 	for _, k := range collect.Kinds {
-		filters, owned := a.config.Partitions.Filters(k)
+		filters, owned := mask.Filters(k)
 		if len(filters) == 0 {
 			continue
 		}
@@ -186,7 +203,14 @@ func (a *Archive) connected(ctx context.Context) error {
 		a.mu.Unlock()
 		writing.Go(func() { failed <- w.run(ctx) })
 	}
-	err = <-failed
+	var err error
+	select {
+	case err = <-failed:
+	case <-a.changed:
+		err = errOwners
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
 	stop()
 	writing.Wait()
 	return err
@@ -196,24 +220,20 @@ func (a *Archive) connected(ctx context.Context) error {
 func (a *Archive) retain(ctx context.Context) {
 	tick := time.NewTicker(min(a.config.Flush, time.Minute))
 	defer tick.Stop()
-	looked := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if a.config.Partitions.Of > 1 {
-			began := time.Now()
-			err := a.index.read(ctx, a.bucket, recentFolders(looked.Add(-a.config.Flush-time.Hour))...)
+		if a.config.Partitions.Set() {
+			err := a.Refresh(ctx)
 			if ctx.Err() != nil {
 				return
 			}
-			if a.report("index", err); err == nil {
-				looked = began
-			}
+			a.report("index", err)
 		}
-		if a.config.Partitions.Owner(0) == a.config.Partitions.Index {
+		if a.Owns().Has(0) {
 			err := a.expire(ctx)
 			if ctx.Err() != nil {
 				return
@@ -235,8 +255,8 @@ func (a *Archive) expire(ctx context.Context) error {
 	return nil
 }
 
-// Begin says where in a stream a collector begins that needs what is not archived, and what came lately (collect.Config).
-func (a *Archive) Begin(ctx context.Context, stream nats_js.Stream) (sequence uint64, since time.Time) {
+// Begin says where in a stream a collector of some partitions begins that needs what is not archived, and what came lately (collect.Config).
+func (a *Archive) Begin(ctx context.Context, stream nats_js.Stream, m collect.Mask) (sequence uint64, since time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, callWait)
 	defer cancel()
 	select {
@@ -245,10 +265,15 @@ func (a *Archive) Begin(ctx context.Context, stream nats_js.Stream) (sequence ui
 		a.config.Log.Warn("the archive does not answer: the stream is read from its beginning")
 		return 0, time.Time{}
 	}
+	if a.config.Partitions.Set() {
+		if err := a.Refresh(ctx); err != nil { // more of the stream is read then
+			a.config.Log.Warn("what other collectors archived is not known", zap.Error(err))
+		}
+	}
 	created := stream.CachedInfo().Created.UnixNano()
 	since = time.Now().Add(-a.config.Recent)
 	for _, k := range collect.Kinds {
-		for filter, cursor := range a.cursors(k, created) {
+		for filter, cursor := range a.cursors(k, created, m) {
 			first, at, err := firstBehind(ctx, stream, filter, cursor)
 			if err != nil {
 				a.config.Log.Warn("the stream is read from its beginning", zap.Error(err))
@@ -294,19 +319,19 @@ func firstBehind(ctx context.Context, stream nats_js.Stream, subject string, seq
 	return meta.Sequence.Stream, meta.Timestamp, nil
 }
 
-// cursors are up to where the subjects of a kind are archived, by whichever collector: one subject where all partitions are
+// cursors are up to where the subjects of a kind are archived, by whichever collector, those of some partitions: one subject where all are
 // alike.
-func (a *Archive) cursors(k record.Kind, created int64) map[string]uint64 {
+func (a *Archive) cursors(k record.Kind, created int64, m collect.Mask) map[string]uint64 {
 	last := a.index.cursors(k, created)
 	list := map[string]uint64{}
 	switch {
 	case k != record.PINT:
 		list[jetstream.Filter(k, 0)] = last[0]
-	case slices.Min(last[:]) == slices.Max(last[:]):
+	case m == collect.AllPartitions && slices.Min(last[:]) == slices.Max(last[:]):
 		list[jetstream.FilterKind(k)] = last[0]
 	default:
-		for p, n := range last {
-			list[jetstream.Filter(k, p)] = n
+		for _, p := range m.List() {
+			list[jetstream.Filter(k, p)] = last[p]
 		}
 	}
 	return list

@@ -35,9 +35,12 @@ const (
 	suffix  = ".parquet"
 )
 
+// kindFolder is the folder of a kind.
+func kindFolder(kind record.Kind) string { return prefix + "kind=" + kind.String() + "/" }
+
 // day is the folder of what arrived at a time.
 func day(kind record.Kind, arrived int64) string {
-	return prefix + "kind=" + kind.String() + "/day=" + time.Unix(0, arrived).UTC().Format(dayForm) + "/"
+	return kindFolder(kind) + "day=" + time.Unix(0, arrived).UTC().Format(dayForm) + "/"
 }
 
 // Name is the file's name in the bucket. Names of a kind sort by arrival.

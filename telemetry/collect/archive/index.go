@@ -118,6 +118,18 @@ func (x *index) until(kind record.Kind) (to int64) {
 	return to
 }
 
+// arrived is when the last record of a kind came up to which a partition is archived, ns since 1970; 0: nothing is.
+func (x *index) arrived(kind record.Kind, partition int) (at int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, f := range x.files[kind] {
+		if f.Partitions>>partition&1 != 0 {
+			at = max(at, f.Arrived)
+		}
+	}
+	return at
+}
+
 // surplus lists the files that are older than an age, and then the oldest ones until the rest has no more than bytes.
 func (x *index) surplus(before, bytes int64) (list []File) {
 	x.mu.Lock()
@@ -156,14 +168,32 @@ func (x *index) read(ctx context.Context, b bucket, folders ...string) error {
 	return nil
 }
 
-// recentFolders are those in which other collectors may have put files since a time.
-func recentFolders(since time.Time) (list []string) {
-	for at := since.UTC(); ; at = at.Add(24 * time.Hour) {
-		for _, k := range collect.Kinds {
+// maxDays is how many folders of days are listed; beyond, that of all days is.
+const maxDays = 31
+
+// newer are the folders in which other collectors may have put files that are not known. The files of a partition come in the order of arrival, so
+// they are in no day before the last known one.
+func (x *index) newer() (list []string) {
+	for _, k := range collect.Kinds {
+		partitions := 1
+		if k == record.PINT {
+			partitions = record.Partitions
+		}
+		since := time.Unix(0, x.arrived(k, 0))
+		for p := range partitions {
+			if at := time.Unix(0, x.arrived(k, p)); at.Before(since) {
+				since = at
+			}
+		}
+		today := time.Now().UTC().Truncate(24 * time.Hour)
+		from := since.UTC().Truncate(24 * time.Hour)
+		if today.Sub(from) > maxDays*24*time.Hour {
+			list = append(list, kindFolder(k))
+			continue
+		}
+		for at := from; !at.After(today.Add(24 * time.Hour)); at = at.Add(24 * time.Hour) { // the servers' clock may be ahead
 			list = append(list, day(k, at.UnixNano()))
 		}
-		if !at.Before(time.Now().UTC().Truncate(24 * time.Hour)) {
-			return list
-		}
 	}
+	return list
 }

@@ -21,7 +21,7 @@ type writer struct {
 	kind    record.Kind
 	stream  nats_js.Stream
 	created int64 // of the stream
-	owned   uint16
+	owned   collect.Mask
 	filters []string
 
 	file    *staged // nil: nothing is staged
@@ -39,7 +39,7 @@ const (
 // run archives until something fails or ctx ends, and then puts what it has.
 func (w *writer) run(ctx context.Context) error {
 	defer w.drop()
-	cursor := w.a.index.cursor(w.kind, w.created, w.owned)
+	cursor := w.a.index.cursor(w.kind, w.created, uint16(w.owned))
 	if first := w.stream.CachedInfo().State.FirstSeq; cursor != 0 && first > cursor+1 {
 		w.a.counts.lost.Add(first - cursor - 1)
 	}
@@ -103,7 +103,7 @@ func (w *writer) take(ctx context.Context, m nats_js.Msg, archived *[record.Part
 	if err != nil {
 		return fmt.Errorf("read the stream: %w", err)
 	}
-	h, o := collect.Check(m.Subject(), m.Data(), &w.a.config.Partitions)
+	h, o := collect.Check(m.Subject(), m.Data(), w.owned)
 	// The leap seconds are those of now, as in what the store makes of an arrival.
 	if end := h.Start + h.Span; o == collect.Applied && (h.Span <= 0 || end < h.Start || end > meta.Timestamp.UnixNano()+clock.UTCOffset()+int64(ahead)) {
 		o = collect.Future
@@ -129,7 +129,7 @@ func (w *writer) take(ctx context.Context, m nats_js.Msg, archived *[record.Part
 		}
 	}
 	if w.file == nil {
-		if w.file, err = stage(w.a.bucket.staging(), w.kind, w.created, w.owned); err != nil {
+		if w.file, err = stage(w.a.bucket.staging(), w.kind, w.created, uint16(w.owned)); err != nil {
 			return w.staging(err)
 		}
 		w.due = time.Now().Add(w.a.config.Flush)
@@ -161,11 +161,18 @@ func (w *writer) put(ctx context.Context) error {
 		return w.staging(err)
 	}
 	f := w.file.File
+	confirmed := true
 	err := w.a.attempt(ctx, w.kind.String(), func(ctx context.Context) error {
+		if confirmed = w.a.confirm(); !confirmed {
+			return nil
+		}
 		return w.a.bucket.put(ctx, f.Name(), w.file.file.Name())
 	})
 	if err != nil {
 		return fmt.Errorf("archive records: %w", err)
+	}
+	if !confirmed {
+		return errUnconfirmed
 	}
 	w.a.index.add(f)
 	w.a.counts.records.Add(uint64(f.Rows))

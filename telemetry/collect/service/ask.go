@@ -94,7 +94,12 @@ func (a *asker) ask(ctx context.Context, q *query.Question) (any, error) {
 	if a.set != nil {
 		held = a.set.Holds()
 	}
-	e, err := a.of(ctx, q)
+	now, memory := clock.Kernel.TAI(), a.view()
+	w, windowed := a.past.window(memory, now, q)
+	if windowed && w.From < a.past.keptFrom(a.live) {
+		return a.askPast(ctx, q, w, held, now)
+	}
+	e, err := a.engineOf(memory, clock.Kernel.TAI())
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +108,11 @@ func (a *asker) ask(ctx context.Context, q *query.Question) (any, error) {
 		if err != nil {
 			return nil, err
 		}
+		for i := range parts {
+			if windowed && w.From < parts[i].KeptFrom {
+				return a.askPast(ctx, q, w, held, now)
+			}
+		}
 		if len(parts) > 0 {
 			e.Store = e.Store.With(parts)
 		}
@@ -110,21 +120,20 @@ func (a *asker) ask(ctx context.Context, q *query.Question) (any, error) {
 	return e.Ask(ctx, q)
 }
 
-// of is an engine for a question: for the store as it is now, or for what the archive has of the question's window.
-func (a *asker) of(ctx context.Context, q *query.Question) (query.Engine, error) {
-	now := clock.Kernel.TAI()
-	old, err := a.past.view(ctx, a.live, a.view(), now, q, a.pathsFile != "")
+// askPast asks about a window that memory, the own one or that of another collector, has not for all of its time.
+func (a *asker) askPast(ctx context.Context, q *query.Question, w store.Window, held collect.Mask, now int64) (any, error) {
+	old, err := a.past.view(ctx, a.live, w, q, a.pathsFile != "", held, a.set)
 	if err != nil {
-		return a.engine, err
-	}
-	if old == nil {
-		return a.present()
+		return nil, err
 	}
 	e, err := a.engineOf(old, now)
+	if err != nil {
+		return nil, err
+	}
 	if e.Names == nil {
 		e.Names = a.past.names()
 	}
-	return e, err
+	return e.Ask(ctx, q)
 }
 
 // present is an engine for the store as it is now.

@@ -3,11 +3,13 @@ package service
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/collect"
 	"github.com/weirswitch/weir/telemetry/collect/archive"
+	"github.com/weirswitch/weir/telemetry/collect/set"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/record"
@@ -47,8 +49,8 @@ var recordKinds = map[query.Kind][]record.Kind{
 	query.KindHeavyHitters: {record.PINT, record.DiSketch, record.Oblivious, record.Status},
 	query.KindVolume:       {record.Oblivious, record.Status},
 	query.KindCardinality:  {record.Oblivious, record.Status},
-	query.KindEntropy:      {record.PINT, record.DiSketch, record.Status},
-	query.KindTarget:       {record.PINT, record.DiSketch, record.Status},
+	query.KindEntropy:      {record.PINT, record.DiSketch, record.Oblivious, record.Status},
+	query.KindTarget:       {record.PINT, record.DiSketch, record.Oblivious, record.Status},
 	query.KindDelay:        {record.PINT, record.LDS, record.Status},
 	query.KindLoss:         {record.PINT, record.LDS, record.Status},
 	query.KindNetwork:      {record.LDS, record.Status},
@@ -63,9 +65,9 @@ var measurements = map[record.Kind][]string{
 // margin is loaded on both sides of a window: what is missing between two records is known from both.
 const margin = int64(15 * time.Second)
 
-// asked is the window of a question; ok: it begins before what memory has.
-func (p *past) asked(live *store.Live, memory *store.Store, now int64, q *query.Question) (w store.Window, ok bool) {
-	if p.archive == nil {
+// window is that of a question which the archive may know more of than memory; false: it is about what is in memory.
+func (p *past) window(memory *store.Store, now int64, q *query.Question) (w store.Window, ok bool) {
+	if p.archive == nil || q.Validate() != nil { // the engine says what is wrong
 		return w, false
 	}
 	switch {
@@ -79,33 +81,37 @@ func (p *past) asked(live *store.Live, memory *store.Store, now int64, q *query.
 		if w = (store.Window{From: q.Start, To: q.End}); q.End == 0 {
 			w.To = max(now, memory.All().To, q.Start)
 		}
-	default: // all that memory has
+	default:
 		return w, false
 	}
-	covered := now
+	return w, true
+}
+
+// keptFrom is from when on memory has all records, in ns of CLOCK_TAI; 0: there is no archive that could have others.
+func (p *past) keptFrom(live *store.Live) int64 {
+	if p.archive == nil {
+		return 0
+	}
+	covered := clock.Kernel.TAI()
 	if at := p.since(); !at.IsZero() {
 		covered = at.UnixNano() + clock.UTCOffset()
 	}
-	return w, w.From < max(covered, live.KeptFrom())
+	return max(covered, live.KeptFrom())
 }
 
-// view is a store for a question whose window begins before what memory has: of the archive, and of what memory has of the window. nil: memory
-// has all of it. memory is a view of live, and named says that a file names switches, which are known by their records of any kind.
-func (p *past) view(ctx context.Context, live *store.Live, memory *store.Store, now int64, q *query.Question, named bool) (*store.Store, error) {
-	if q.Validate() != nil {
-		return nil, nil // the engine says what is wrong
-	}
-	w, ok := p.asked(live, memory, now, q)
-	if !ok {
-		return nil, nil
-	}
+// view is a store for a question whose window begins before what memory has: of the archive, and of what memory has of the window, the own one and those of the other
+// collectors of a set, whole records, so that it is what one collector would have. named says that a file names switches, which are known by their
+// records of any kind; held is which partitions' digests are in the own memory.
+func (p *past) view(ctx context.Context, live *store.Live, w store.Window, q *query.Question, named bool, held collect.Mask, others *set.Member) (*store.Store, error) {
 	want := archive.Wanted{From: w.From - margin, To: w.To + margin, Kinds: recordKinds[q.Kind], Partition: -1}
 	if named {
 		want.Kinds = collect.Kinds
 	}
+	needs := query.Needs{Batches: true, Window: store.Window{From: want.From, To: want.To}, Partitions: collect.AllPartitions.List()}
 	if key, err := query.ParseKey(q.Flow); err == nil && q.Flow != "" {
 		flow := pint.FlowKey(key)
 		want.Partition = int(flow.Partition(record.Partitions))
+		needs.Partitions = []int{want.Partition}
 	}
 	archived := map[string]int64{}
 	for _, k := range want.Kinds {
@@ -113,19 +119,43 @@ func (p *past) view(ctx context.Context, live *store.Live, memory *store.Store, 
 			archived[of] = p.archive.Until([]record.Kind{k})
 		}
 	}
+	covers := func(partition int) int64 { return p.archive.Covers(partition) - margin }
+	var parts []store.Elsewhere
+	if others != nil {
+		var err error
+		if slices.Contains(want.Kinds, record.PINT) {
+			if parts, err = others.Fetch(ctx, held, needs, p.bytes); err != nil {
+				return nil, err
+			}
+		}
+		// What left another collector's memory before it was asked is in files that are there now.
+		if err := p.archive.Refresh(ctx); err != nil {
+			return nil, fmt.Errorf("the archive does not answer: %w", err)
+		}
+		for _, partition := range held.List() {
+			archived[store.OfDigests] = min(archived[store.OfDigests], covers(partition))
+		}
+	}
 	own, err := live.Within(store.Window{From: want.From, To: want.To}, p.bytes, archived)
 	if err != nil {
 		return nil, err
 	}
+	own.Join(parts, covers)
+	full := func() error {
+		if own.Counts().Evicted == 0 {
+			return nil
+		}
+		return fmt.Errorf("%w: there are more records of the window than the %d bytes of limits.bytes hold: ask about a shorter one", query.ErrTooCostly, p.bytes)
+	}
 	err = p.archive.Load(ctx, want, func(h record.Header, body []byte, arrived int64) error {
 		own.AddAt(h, body, arrived)
-		if own.Counts().Evicted != 0 {
-			return fmt.Errorf("%w: the archive has more records of the window than the %d bytes of limits.bytes hold: ask about a shorter one", query.ErrTooCostly, p.bytes)
-		}
-		return nil
+		return full()
 	})
+	if err == nil {
+		err = full()
+	}
 	if err != nil {
 		return nil, err
 	}
-	return own.View(store.Window{}), nil
+	return own.View(store.Window{}).Without(parts, func(partition int) bool { return want.To <= covers(partition) }), nil
 }

@@ -103,7 +103,7 @@ func New(c *config.Collect, o Options) (_ *Collector, err error) {
 	for _, sw := range c.Collect.Keyless {
 		keyless[sw] = true
 	}
-	var begin func(context.Context, nats_js.Stream) (uint64, time.Time)
+	var begin func(context.Context, nats_js.Stream, collect.Mask) (uint64, time.Time)
 	if c.Archive.URL != "" {
 		if s.archive, err = archive.Open(archive.Config{
 			Archive: c.Archive, Owner: c.Collect.Name, Connect: connect, Partitions: c.Partitions,
@@ -119,10 +119,14 @@ func New(c *config.Collect, o Options) (_ *Collector, err error) {
 		Stream: jetstream.StreamConfig{Age: c.Retention.Age, Bytes: c.Retention.Bytes, Replicas: c.NATS.Replicas},
 	}, (*applier)(s))
 	if c.Partitions.Set() {
-		s.set = set.New(set.Config{
+		member := set.Config{
 			Name: c.Collect.Name, Connect: connect, Reader: s.reader, Share: c.Partitions.Share, View: s.asker.view, Renew: s.asker.renew,
-			Workers: c.Limits.Queries, Log: s.log,
-		})
+			KeptFrom: func() int64 { return s.asker.past.keptFrom(s.store) }, Workers: c.Limits.Queries, Log: s.log,
+		}
+		if s.archive != nil {
+			member.Archive = s.archive
+		}
+		s.set = set.New(member)
 		s.asker.set = s.set
 	}
 	s.asker.history(s)

@@ -97,6 +97,7 @@ func (m *Member) fetch(ctx context.Context, p *store.Elsewhere, needs *query.Nee
 		if h.Part != nil {
 			p.Part, p.Holder = *h.Part, h.Collector
 		}
+		p.KeptFrom = max(p.KeptFrom, h.KeptFrom)
 		bytes, err := p.Add(records)
 		if err != nil || !of.After.Set && h.Part == nil || h.More && h.After == of.After {
 			m.counters.refused.Add(1)

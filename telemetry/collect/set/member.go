@@ -26,6 +26,13 @@ type Config struct {
 		Read(collect.Mask)
 	}
 	Share bool
+	// Archive archives the partitions that the members' plan gives to the member; nil: there is none.
+	Archive interface {
+		Own(collect.Mask)
+		Owns() collect.Mask
+	}
+	// KeptFrom is from when on View has all records, in ns of CLOCK_TAI: what is older may be in the archive alone.
+	KeptFrom func() int64
 	// View is what the member has now; it does not change. It may be of some moments ago, but not of before the last call of Renew.
 	View  func() *store.Store
 	Renew func()
@@ -239,6 +246,7 @@ func (m *Member) answer(r *nats.Msg) {
 	if of.Batches {
 		page, h.After, h.More = view.AppendPart(nil, q)
 	}
+	h.KeptFrom = m.config.KeptFrom() // read behind the view, which may make room
 	if !of.After.Set {
 		h.Part = view.Part(partition, of.Window, of.Sinks)
 	}

@@ -25,6 +25,8 @@ type hello struct {
 	Boot    uint64       `json:"boot"`
 	Holds   collect.Mask `json:"holds"`   // it answers for them
 	Leaving bool         `json:"leaving"` // others are to take them
+	// Archives are the partitions that it archives: no other member begins to before it has put what it staged.
+	Archives collect.Mask `json:"archives,omitempty"`
 }
 
 // The pace at which members find each other.
@@ -33,7 +35,9 @@ const (
 	// gone is how long nothing is heard of a member that went without a word.
 	gone = 5 * time.Second
 	// settle is how long a member listens before it takes partitions that no member has.
-	settle     = 2 * time.Second
+	settle = 2 * time.Second
+	// suspended is a pause between two steps in which others may have missed a member.
+	suspended  = 2 * time.Second
 	maxHello   = 1 << 10
 	maxMembers = 4 * record.Partitions
 	// handover is how long a member that leaves waits for others to take what it has: less than an operator waits for its end.
@@ -46,7 +50,9 @@ type plan struct {
 	nc        *nats.Conn
 	began     time.Time
 	said      time.Time
+	stepped   time.Time
 	saidHolds collect.Mask
+	archives  collect.Mask // that were said
 
 	mu    sync.Mutex
 	heard map[string]*member // by name
@@ -97,20 +103,26 @@ func (p *plan) step(now time.Time) {
 		leaving = true
 	default:
 	}
+	if !p.nc.IsConnected() || now.Sub(p.stepped) > suspended {
+		p.began = now // it has not heard the others, who may have taken what it had
+	}
+	p.stepped = now
 	others := p.others(now)
 	holds := p.m.Holds()
-	if now.Sub(p.said) >= helloInterval || holds != p.saidHolds || leaving {
-		text, err := json.Marshal(hello{version, p.m.config.Name, p.m.boot, holds, leaving})
+	archives := p.m.archives()
+	if now.Sub(p.said) >= helloInterval || holds != p.saidHolds || archives != p.archives || leaving {
+		text, err := json.Marshal(hello{version, p.m.config.Name, p.m.boot, holds, leaving, archives})
 		if err == nil && p.nc.Publish(jetstream.Members, text) == nil {
-			p.said, p.saidHolds = now, holds
+			p.said, p.saidHolds, p.archives = now, holds, archives
 		}
 	}
 	names := []string{}
 	if !leaving {
 		names = append(names, p.m.config.Name)
 	}
-	elsewhere := collect.Mask(0) // others answer for them
+	elsewhere, archived := collect.Mask(0), collect.Mask(0) // others answer for them, and archive them
 	for _, o := range others {
+		archived |= o.Archives
 		if !o.Leaving {
 			names = append(names, o.Name)
 			elsewhere |= o.Holds
@@ -122,16 +134,22 @@ func (p *plan) step(now time.Time) {
 	if now.Sub(p.began) < settle && !leaving {
 		return
 	}
-	reads := collect.Mask(0)
+	reads, owned := collect.Mask(0), collect.Mask(0)
 	owners := assign(names)
 	for partition, owner := range owners {
 		mine := owner == p.m.config.Name
+		if mine && (archives.Has(partition) || !archived.Has(partition)) {
+			owned = owned.With(partition)
+		}
 		// What another one is to have stays here until that one answers for it.
 		if mine || holds.Has(partition) && !elsewhere.Has(partition) {
 			reads = reads.With(partition)
 		}
 	}
 	p.m.config.Reader.Read(reads)
+	if p.m.config.Archive != nil {
+		p.m.config.Archive.Own(owned)
+	}
 }
 
 // others are the members that are there, by name.
@@ -178,6 +196,14 @@ func assign(names []string) (owners [record.Partitions]string) {
 // assignSeed is a part of the members' protocol.
 const assignSeed = 's'
 
+// archives are the partitions that the member archives.
+func (m *Member) archives() collect.Mask {
+	if m.config.Archive == nil {
+		return 0
+	}
+	return m.config.Archive.Owns()
+}
+
 // Leave has others take the partitions of a member that is about to end, and waits for them for some seconds: Run must still run.
 func (m *Member) Leave() {
 	if !m.config.Share {
@@ -190,7 +216,7 @@ func (m *Member) Leave() {
 		return
 	}
 	close(m.leave)
-	for end := time.Now().Add(handover); time.Now().Before(end) && m.Holds() != 0; time.Sleep(lookInterval / 4) {
+	for end := time.Now().Add(handover); time.Now().Before(end) && (m.Holds() != 0 || m.archives() != 0); time.Sleep(lookInterval / 4) {
 		select {
 		case <-m.left:
 			return

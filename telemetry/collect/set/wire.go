@@ -12,7 +12,7 @@ import (
 )
 
 // version of requests and answers.
-const version = 1
+const version = 2
 
 // The bounds of messages, in bytes.
 const (
@@ -39,6 +39,8 @@ type head struct {
 	Part      *store.Part `json:"part,omitempty"` // of the first page
 	After     store.Mark  `json:"after"`
 	More      bool        `json:"more"`
+	// KeptFrom is from when on the collector has all records in memory, in ns of CLOCK_TAI.
+	KeptFrom int64 `json:"kept_from_ns,omitempty"`
 	// Refused is why there are no records, a word.
 	Refused string `json:"refused,omitempty"`
 }
