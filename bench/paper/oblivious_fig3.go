@@ -17,7 +17,8 @@ import (
 // network, beside HyperLogLog with as many registers as a sample has entries, and
 // obliviousFig4 of the bytes, beside CKY and Lemiesz' sketch.
 // An entry takes 64 bytes or so, a register of HyperLogLog and CKY one, and one of Lemiesz'
-// sketch 8: rows named same_memory are of sketches of as many bytes. They count one thing
+// sketch 8: rows named same_memory are of sketches of as many bytes. Rows named same_record are of as many bytes as the sample's
+// record has (record_bytes_per_entry), a register of HyperLogLog in 6 bits. They count one thing
 // only, where a sample has flows of any kind. Rows named calibrated are
 // oblivious.Calibrated, which goes beyond the paper by the switches' own totals, and
 // calibrated_over_hll_same_memory compares both.
@@ -39,6 +40,11 @@ func volumeFigure(name string, unit oblivious.Unit, rivals []string, source stri
 				}
 				out = append(out, outcome{merged.name + ".error", math.Abs(e.Value-truth) / truth})
 			}
+			bytes, err := r.recordBytes()
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, outcome{recordBytesRow, bytes})
 			e, err := oblivious.Calibrated(unit, 0.05, r.samples...)
 			return append(out, outcome{r.kind.String() + "_calibrated.error", math.Abs(e.Value-truth) / truth}), err
 		},
@@ -50,18 +56,48 @@ func volumeFigure(name string, unit oblivious.Unit, rivals []string, source stri
 				[]string{rivals[0] + "_same_memory.error"}, 1.3, "beyond "+source+" at equal memory", "lower")
 			m.ratio(t, traces, "error.union_over_"+rivals[0]+"_same_memory", []string{"uwra_union.error", "nwps_union.error"},
 				[]string{rivals[0] + "_same_memory.error"}, 1.3, "the sample alone; "+source+" at equal memory", "lower")
+			for _, rival := range rivals {
+				if registerBits[rival] > 0 {
+					m.ratio(t, traces, "error.union_over_"+rival+"_same_record", []string{"uwra_union.error", "nwps_union.error"},
+						[]string{rival + "_same_record.error"}, 1.3, "the sample alone; "+source+" at equal bytes of records", "lower")
+				}
+			}
+			m.rows(t, traces, []string{recordBytesRow}, "bytes", "a switch's record, over the sample's size", "lower")
 			names := []string{"uwra.error", "nwps.error"}
 			for _, rival := range rivals {
 				names = append(names, rival+".error")
 			}
 			names = append(names, "uwra_simple.error", "nwps_simple.error", "uwra_union.error", "nwps_union.error", "uwra_calibrated.error", "nwps_calibrated.error")
 			for _, rival := range rivals {
-				names = append(names, rival+"_same_memory.error")
+				names = append(names, rival+"_same_memory.error", rival+"_same_record.error")
 			}
 			m.rows(t, traces, names, "relative", source, "lower")
 		},
 	}
 }
+
+// recordBytesRow is what a record takes for each entry.
+const recordBytesRow = "record_bytes_per_entry"
+
+// recordBytes is that, of every twentieth switch.
+func (r *netRun) recordBytes() (float64, error) {
+	bytes, entries := 0, 0
+	for i := 0; i < len(r.samples); i += 20 {
+		b, err := r.samples[i].MarshalBinary()
+		if err != nil {
+			return 0, err
+		}
+		bytes += len(b)
+		entries += r.samples[i].Size
+	}
+	return float64(bytes) / float64(entries), nil
+}
+
+// registerBits is what a register takes in a record, of the rivals whose registers are small numbers.
+var registerBits = map[string]float64{"hll": 6}
+
+// rivalRuns is how many runs of a rival there are for each of the network's: a mean of few errors says little.
+const rivalRuns = 4
 
 // entryBytes is what an entry takes, and registerBytes what a register of each
 // rival does.
@@ -86,7 +122,9 @@ func newVolumeSketch(rival string, registers int, seed uint64) volumeSketch {
 // rivalVolume adds the rows of the rivals. Each packet is counted once: merging
 // the sketches of all switches gives the same, whatever the routes.
 func rivalVolume(ctx context.Context, o Options, m measures, traces []*obliviousTrace, unit oblivious.Unit, rivals []string) error {
-	runs := obliviousRuns(o, 0)
+	// Rows of the network, as workers add others meanwhile.
+	network := maps.Clone(m)
+	runs := rivalRuns * obliviousRuns(o, 0)
 	traces, other := slices.Clone(traces), traces
 	traces = slices.DeleteFunc(traces, func(t *obliviousTrace) bool { return t.toCore })
 	var mu sync.Mutex
@@ -103,6 +141,10 @@ func rivalVolume(ctx context.Context, o Options, m measures, traces []*oblivious
 					continue
 				}
 				seed := hash.Uint64x2(o.Seed, 'H', uint64(run))
+				perEntry, _ := interval(network[t.prefix+recordBytesRow+"."+size.name])
+				if bits := registerBits[rival]; bits > 0 {
+					sketches[rival+"_same_record.error."+size.name] = newVolumeSketch(rival, int(float64(size.size)*perEntry*8/bits), seed)
+				}
 				sketches[rival+".error."+size.name] = newVolumeSketch(rival, size.size, seed)
 				sketches[rival+"_same_memory.error."+size.name] = newVolumeSketch(rival, size.size*entryBytes/registerBytes[rival], seed)
 			}
@@ -128,7 +170,7 @@ func rivalVolume(ctx context.Context, o Options, m measures, traces []*oblivious
 	for _, t := range other {
 		if t.toCore { // the same packets as the first trace
 			for row, values := range maps.Clone(m) {
-				if name, _, _ := strings.Cut(row, "."); slices.ContainsFunc(rivals, func(r string) bool { return name == r || name == r+"_same_memory" }) {
+				if name, _, _ := strings.Cut(row, "."); slices.ContainsFunc(rivals, func(r string) bool { return name == r || strings.HasPrefix(name, r+"_same_") }) {
 					m[t.prefix+row] = values
 				}
 			}

@@ -189,7 +189,7 @@ func (t *obliviousTrace) paths(f *fatTree, seed uint64) ([]flowPath, error) {
 func (t *obliviousTrace) observe(ctx context.Context, paths []flowPath, samplers []*oblivious.Sampler, window func(first int)) error {
 	for f, p := range paths {
 		for _, at := range p.at[:p.n] {
-			samplers[at].Count(t.Flows[f].Packets, t.Flows[f].Bytes)
+			samplers[at].CountOf(t.keys[f].Proto, t.Flows[f].Packets, t.Flows[f].Bytes)
 		}
 	}
 	for first := 0; first < t.Len(); first += windowSize {

@@ -82,15 +82,11 @@ func (f netFigure) run(ctx context.Context, o Options) ([]Row, error) {
 	return t, nil
 }
 
-// obliviousRuns is the number of runs of a size: 10, or 3 of a quick measurement,
-// which leaves out the largest size, whose runs take a gigabyte each and as long
-// as those of all other sizes.
+// obliviousRuns is the number of runs of a size: 10, of which means of errors need as many. A quick measurement
+// leaves out the largest size, whose runs take a gigabyte each and as long as those of all other sizes.
 func obliviousRuns(o Options, size int) int {
-	switch {
-	case o.Quick && size == len(sampleSizes)-1:
+	if o.Quick && size == len(sampleSizes)-1 {
 		return 0
-	case o.Quick:
-		return 3
 	}
 	return 10
 }

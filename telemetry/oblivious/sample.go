@@ -22,6 +22,9 @@ type Sample struct {
 	// Packets and Bytes are exact local totals. In a merged sample they are sums,
 	// in which a packet counts as often as it was seen.
 	Packets, Bytes uint64
+	// Classes are the totals of classes of protocols, for Calibrated: all of Packets, if all were counted by
+	// protocol. Merged and decoded samples have none.
+	Classes [classes]Totals
 	// Threshold is the rank of the last entry, or beyond all ranks if nothing was
 	// left out.
 	Threshold Rank
@@ -32,6 +35,24 @@ type Sample struct {
 	Seen []uint32
 	// Limits, made by Union only, are the entries' own threshold values.
 	Limits []uint64
+}
+
+// Totals are exact counts of a switch.
+type Totals struct{ Packets, Bytes uint64 }
+
+// classes are those that Calibrated tells apart: TCP, UDP and all others.
+const classes = 3
+
+const protoTCP, protoUDP = 6, 17
+
+func classOf(proto uint8) int {
+	switch proto {
+	case protoTCP:
+		return 0
+	case protoUDP:
+		return 1
+	}
+	return 2
 }
 
 // Entry is a sampled packet, or with UWRA in bytes a sampled byte of it.

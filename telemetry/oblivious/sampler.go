@@ -10,6 +10,7 @@ type Sampler struct {
 	config  Config
 	packets uint64
 	total   uint64 // bytes
+	classes [classes]Totals
 	updates uint64
 	qmax    *qmax
 	heap    *heap // instead of qmax
@@ -35,10 +36,18 @@ func (s *Sampler) Config() Config { return s.config }
 // Add counts a packet and samples it: its id (with the unit Flows: the hash of
 // its flow), its length on the wire and its flow.
 func (s *Sampler) Add(id uint64, bytes uint32, key *Key) {
-	s.Count(1, uint64(bytes))
+	s.CountOf(key.Proto, 1, uint64(bytes))
 	if s.Admits(id, bytes) {
 		s.Insert(id, bytes, key)
 	}
+}
+
+// CountOf is Count of packets of one protocol, as keys have it.
+func (s *Sampler) CountOf(proto uint8, packets, bytes uint64) {
+	c := &s.classes[classOf(proto)]
+	c.Packets += packets
+	c.Bytes += bytes
+	s.Count(packets, bytes)
 }
 
 // Count adds to the exact totals, for a batch of packets.
@@ -125,6 +134,7 @@ func (s *Sampler) store() *store {
 // Reset empties the sampler for the next epoch, without giving memory back.
 func (s *Sampler) Reset() {
 	s.packets, s.total, s.updates, s.limit = 0, 0, 0, math.MaxUint64
+	s.classes = [classes]Totals{}
 	if s.heap != nil {
 		s.heap.reset()
 	} else {
@@ -137,7 +147,7 @@ func (s *Sampler) Reset() {
 func (s *Sampler) Sample() *Sample {
 	c := s.config
 	out := &Sample{Kind: c.Kind, Unit: c.Unit, Size: c.Size, Seed: c.Seed, Hash: c.Hash,
-		Packets: s.packets, Bytes: s.total, Threshold: maxRank}
+		Packets: s.packets, Bytes: s.total, Classes: s.classes, Threshold: maxRank}
 	out.Entries, out.Seen = s.store().smallest(c.Size)
 	if len(out.Entries) == c.Size {
 		out.Threshold = out.Entries[c.Size-1].Rank

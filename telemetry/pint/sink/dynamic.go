@@ -39,6 +39,7 @@ func (p *streamsPlan) panes() int {
 func (p *streamsPlan) of(hops int) *streamPlan {
 	if p.byHops[hops] == nil {
 		s := planStream(p.codec, p.frequent, p.space/(hops*p.panes()))
+		s.weighed = s.exact && !p.frequent && p.space == 0 && p.paneNs == 0
 		if p.space > 0 && p.space < hops*p.panes() {
 			s = planStream(p.codec, p.frequent, 1)
 		}
@@ -53,6 +54,7 @@ type hopStreams struct {
 	numbers [windowPanes]uint64 // of the panes, which are by number modulo their count
 	hops    int
 	last    uint64 // number of the newest pane
+	samples uint64 // of all hops
 }
 
 // add takes in a code of a hop. A flow whose number of hops changes starts
@@ -67,7 +69,8 @@ func (h *hopStreams) add(p *streamsPlan, hop, hops int, code, timeNs uint64) {
 			return // older than the window
 		}
 	}
-	h.streams[at*hops+hop-1].add(p.of(hops), code)
+	h.samples++
+	h.streams[at*hops+hop-1].add(p.of(hops), code, h.samples)
 }
 
 // pane returns the place of the pane with the number, emptied if it was of an older one;
@@ -99,7 +102,9 @@ func (h *hopStreams) stream(p *streamsPlan, hop int) *stream {
 		return new(stream)
 	}
 	if p.panes() == 1 {
-		return &h.streams[hop-1]
+		s := &h.streams[hop-1]
+		s.until = h.samples
+		return s
 	}
 	sum := new(stream)
 	for at, number := range h.numbers {

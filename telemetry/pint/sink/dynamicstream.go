@@ -34,6 +34,7 @@ type streamPlan struct {
 	codec    *encode.Codec
 	frequent bool
 	exact    bool // counts by code
+	weighed  bool // and weights
 	k        int  // of the KLL sketch
 	tail     int  // codes beside it
 	lgPlaces int  // of the frequent-items sketch
@@ -90,9 +91,16 @@ func sketchCodes(k int) int {
 type stream struct {
 	n      uint64
 	counts []uint32
-	small  *sketch[uint8]
-	large  *sketch[uint32]
-	items  *frequencies.LongsSketch
+	// weights are the flow's packets that the codes stand for, doubled, up to the newest sample: each sample for
+	// those that are nearer to it, in order of arrival, than to another one of the hop. Queues change slowly, so that
+	// packets between two samples met what these did. nil: all samples count alike.
+	weights []uint64
+	newest  uint64 // code
+	at      uint64 // the newest sample's number, of the samples of all hops of the flow
+	until   uint64 // how many these are
+	small   *sketch[uint8]
+	large   *sketch[uint32]
+	items   *frequencies.LongsSketch
 }
 
 func less[T cmp.Ordered](a, b T) bool { return a < b }
@@ -104,6 +112,9 @@ func (s *stream) start(p *streamPlan) {
 	switch {
 	case p.exact:
 		s.counts = make([]uint32, 1<<p.codec.Bits())
+		if p.weighed {
+			s.weights = make([]uint64, 1<<p.codec.Bits())
+		}
 	case p.frequent:
 		s.items, err = frequencies.NewLongsSketch(p.lgPlaces, p.lgPlaces)
 	case p.codeBytes() == 1:
@@ -116,7 +127,8 @@ func (s *stream) start(p *streamPlan) {
 	}
 }
 
-func (s *stream) add(p *streamPlan, code uint64) {
+// add takes in a sample: number says which it is of the samples of all hops of the flow, from 1.
+func (s *stream) add(p *streamPlan, code, number uint64) {
 	if s.n == 0 {
 		s.start(p)
 	}
@@ -124,6 +136,9 @@ func (s *stream) add(p *streamPlan, code uint64) {
 	switch {
 	case s.counts != nil:
 		s.counts[code&uint64(len(s.counts)-1)]++
+		if s.weights != nil {
+			s.weigh(code, number)
+		}
 	case s.small != nil:
 		s.small.Update(uint8(code))
 		s.small.tail.add(uint8(code), s.n)
@@ -134,6 +149,17 @@ func (s *stream) add(p *streamPlan, code uint64) {
 		// The count cannot be negative, the only fault there is.
 		_ = s.items.Update(int64(code))
 	}
+}
+
+// weigh gives the packets since the sample before half to that and half to this one. Nothing is before the first.
+func (s *stream) weigh(code, number uint64) {
+	since := number - s.at
+	s.weights[code&uint64(len(s.weights)-1)] += since
+	if s.at == 0 {
+		s.newest = code
+	}
+	s.weights[s.newest&uint64(len(s.weights)-1)] += since
+	s.newest, s.at = code, number
 }
 
 // merge adds the samples of o, which has the same plan.
@@ -221,7 +247,53 @@ func (s *stream) estimate(p *streamPlan, rank float64) (Quantile, bool) {
 	if rank+e >= 1 {
 		high = math.Inf(1)
 	}
-	return Quantile{Value: p.codec.Decode(s.quantile(rank)), Low: low, High: high, Samples: s.n}, true
+	value := p.codec.Decode(s.quantile(rank))
+	if s.counts != nil {
+		value = min(max(s.within(p.codec, rank), low), high)
+	}
+	return Quantile{Value: value, Low: low, High: high, Samples: s.n}, true
+}
+
+// weight is how many of the flow's packets a code stands for, up to a factor that all codes share.
+func (s *stream) weight(code uint64) float64 {
+	if s.weights == nil {
+		return float64(s.counts[code])
+	}
+	w := s.weights[code]
+	if code == s.newest {
+		w += 2 * (s.until - s.at)
+	}
+	return float64(w)
+}
+
+// within is a quantile of codes by their weights. A code's weight is spread evenly over the step around it, but
+// not beyond the smallest and the largest code: random rounding of values there would have given the next code, too.
+func (s *stream) within(c *encode.Codec, rank float64) float64 {
+	first, last, total := uint64(0), uint64(len(s.counts)-1), 0.0
+	for s.counts[first] == 0 {
+		first++
+	}
+	for s.counts[last] == 0 {
+		last--
+	}
+	for code := first; code <= last; code++ {
+		total += s.weight(code)
+	}
+	need, sum := min(max(rank, 0), 1)*total, 0.0
+	for code := first; ; code++ {
+		w := s.weight(code)
+		if sum += w; sum < need && code < last {
+			continue
+		}
+		low, high := -0.5, 0.5
+		if code == first {
+			low = 0
+		}
+		if code == last {
+			high = 0
+		}
+		return c.Between(code, low+(high-low)*min((need-(sum-w))/w, 1))
+	}
 }
 
 // FrequentValue is a value that many packets had at a hop.

@@ -104,7 +104,7 @@ func TestSketchTailQuantiles(t *testing.T) {
 			exact := make([]float64, n)
 			for i := range exact {
 				exact[i] = 1000 + 5000*r.ExpFloat64()
-				s.add(&p, codec.Encode(uint64(exact[i]), r.Uint64N(encode.RoundOne)))
+				s.add(&p, codec.Encode(uint64(exact[i]), r.Uint64N(encode.RoundOne)), uint64(i)+1)
 			}
 			slices.Sort(exact)
 			q, _ := s.estimate(&p, 0.99)

@@ -86,7 +86,7 @@ func TestPoolInterpolatesRounding(t *testing.T) {
 			var s stream
 			p := planStream(codec, false, 0)
 			for range 5000 {
-				s.add(&p, codec.Encode(v, r.Uint64N(encode.RoundOne)))
+				s.add(&p, codec.Encode(v, r.Uint64N(encode.RoundOne)), s.n+1)
 			}
 			pool.add(&s)
 			q := pool.Quantiles(0.5)[0]
