@@ -60,7 +60,7 @@ install: build install-files ## copy weir, its man pages, completions, units and
 DOC = $(SHARE)/doc/weir
 .PHONY: install-docs
 install-docs:
-	install -d $(DOC)/docs/decisions $(DOC)/docs/images $(DOC)/config $(DOC)/dist/grafana $(DOC)/control/api $(DOC)/telemetry/view/api/example $(DOC)/examples/stage/ttlguard
+	install -d $(DOC)/docs/decisions $(DOC)/docs/images $(DOC)/config $(DOC)/dist/grafana $(DOC)/control/api $(DOC)/telemetry/view/api/example $(DOC)/examples/stage/ttlguard $(DOC)/examples/pace
 	install -m 644 LICENSE NOTICE THIRD-PARTY-NOTICES *.md $(DOC)
 	install -m 644 docs/*.md docs/*.lua docs/*.pcap $(DOC)/docs
 	install -m 644 docs/decisions/*.md $(DOC)/docs/decisions
@@ -73,6 +73,7 @@ install-docs:
 	install -m 644 telemetry/view/api/example/*.go $(DOC)/telemetry/view/api/example
 	install -m 644 examples/stage/*.go examples/stage/*.toml $(DOC)/examples/stage
 	install -m 644 examples/stage/ttlguard/*.go $(DOC)/examples/stage/ttlguard
+	install -m 644 examples/pace/*.go $(DOC)/examples/pace
 	find bench/results p4/README.md -type f -exec install -D -m 644 {} $(DOC)/{} \;
 
 .PHONY: install-files

@@ -33,6 +33,7 @@ func TestFaults(t *testing.T) {
 		`stages.l2.table_size: 20000: the program's table holds 16384: choose at most that`,
 		`stages.l2.storm: the program limits no floods: remove the limits`,
 		`stages.pint.next_plan: the program has one plan at a time: leave it out, and replace the plan on all switches at once`,
+		`stages.pint.feedback_port: the program sends no feedback: leave it out`,
 		`stages.pint.plan: plan 1: hash "xxhash": a P4 target has "crc": make the plan with it (weir plan --hash crc)`,
 		`stages.pint.plan: plan 1: query "path": the program writes paths as one instance of hashed values in at most two layers: use code = "hashed", instances = 1, no vector and one or two [[query.static.layer]]`,
 		`stages.disketch.fragment[0].kind: the program has no univmon, whose levels a packet would read in one step: choose "countsketch" or "countmin"`,

@@ -61,6 +61,9 @@ func (b *builder) plan(c *stage.Config) *pintplan.Plan {
 	if c.NextPlan != "" {
 		b.fault("stages.pint.next_plan", "the program has one plan at a time: leave it out, and replace the plan on all switches at once")
 	}
+	if c.FeedbackPort != 0 {
+		b.fault("stages.pint.feedback_port", "the program sends no feedback: leave it out")
+	}
 	p, err := c.SourcePlan()
 	if err != nil {
 		b.fault("stages.pint.plan", "%w", err)

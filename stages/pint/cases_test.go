@@ -395,16 +395,23 @@ func TestProcessDoesNotAllocate(t *testing.T) {
 	for _, c := range []struct {
 		role string
 		edge []string
-	}{{"source", []string{"p0"}}, {"transit", nil}, {"sink", []string{"p1"}}, {"local", []string{"p0", "p1"}}} {
+	}{{"source", []string{"p0"}}, {"transit", nil}, {"sink", []string{"p1"}}, {"sink with feedback", []string{"p1"}}, {"local", []string{"p0", "p1"}}} {
 		config := DefaultConfig()
+		feedback := c.role == "sink with feedback"
+		if feedback {
+			config = feedbackConfig(t)
+		}
 		n := newChain(t, 2, config, largeFrame)
 		f := aFrame(100)
-		if c.role == "transit" || c.role == "sink" {
+		if c.role == "transit" || c.role == "sink" || feedback {
 			f = n.at(0, [][]byte{f}, still)[0]
 		}
 		config.Edge = c.edge
 		node := newNode(t, 5, config, largeFrame)
 		node.module.inline = false
+		if feedback {
+			node.stage.feedback.every = 0 // a message about each packet
+		}
 		b := n.batch
 		b.Reset()
 		addr, _ := b.Frames.AllocOne()
@@ -420,8 +427,14 @@ func TestProcessDoesNotAllocate(t *testing.T) {
 			node.stage.Process(b)
 			node.stage.Tick(1)
 			node.stage.records.Drain(func(*record) {})
+			for i := range b.Pkts[1:] {
+				b.Frames.FreePacket(&b.Pkts[1+i])
+			}
 		}); got != 0 {
 			t.Errorf("%s: %v allocations", c.role, got)
+		}
+		if sent := node.stage.counters.now[feedbacks]; feedback && sent < 200 {
+			t.Errorf("%d messages about 200 packets", sent)
 		}
 	}
 }

@@ -53,6 +53,9 @@ type Config struct {
 	// MaxFlows is how many flows a sink decodes itself, where the budget of [telemetry] has no room for all of their digests: about 250 bytes
 	// each, and up to 2 KB while its path is not certain.
 	MaxFlows int `toml:"max_flows"`
+	// FeedbackPort is the UDP port to which a sink reports to the sources of flows how much the fullest link of their
+	// packets' paths is used, about once in a RoundTrip. 0: it does not.
+	FeedbackPort int `toml:"feedback_port"`
 	// RoundTrip is the base round trip time of the network: the time over which
 	// the use of a link is averaged.
 	RoundTrip time.Duration `toml:"round_trip"`
@@ -112,6 +115,15 @@ func (c *Config) load(ports []string) (*loaded, error) {
 	}
 	if c.MaxFlows < 1 || c.MaxFlows > maxFlows {
 		fault("max_flows: %d is out of range: choose 1 to %d", c.MaxFlows, maxFlows)
+	}
+	if c.FeedbackPort < 0 || c.FeedbackPort > 65535 {
+		fault("feedback_port: %d is no UDP port: choose 1 to 65535, or 0 for no feedback", c.FeedbackPort)
+	} else if c.FeedbackPort != 0 && len(l.plans) > 0 {
+		for _, p := range l.plans {
+			if p.Carrier != pintplan.CarrierShim || feedbackQuery(p) < 0 {
+				fault("feedback_port: plan %d has no query of the maximum of egress_utilisation with carrier shim: add one, or leave the key out", p.ID)
+			}
+		}
 	}
 	if c.RoundTrip < time.Microsecond || c.RoundTrip > 100*time.Second {
 		fault("round_trip: %v is out of range: choose 1us to 100s", c.RoundTrip)

@@ -37,28 +37,32 @@ const (
 	loopsFound
 	recorded // pushed to the ring
 	ringFull // records lost
+	feedbacks
+	feedbacksLost
 	numCounts
 )
 
 var countTexts = [numCounts]struct{ name, reason, help string }{
-	sourced:      {"sourced_packets_total", "", "packets that begin here and leave with a digest"},
-	transited:    {"transited_packets_total", "", "packets to whose digest the switch wrote in passing"},
-	sunk:         {"sunk_packets_total", "", "packets that end here and left without their digest"},
-	local:        {"local_packets_total", "", "packets from edge to edge, recorded without a digest on a wire"},
-	leftBare:     {"left_packets_total", "bare", "packets left alone, by reason: bare has no digest, mtu and headroom no room, other is no atomic IPv4 datagram, nonzero has an identification that must stay, own was made by the switch itself; looping and host_shim were dropped"},
-	leftMTU:      {"left_packets_total", "mtu", ""},
-	leftRoom:     {"left_packets_total", "headroom", ""},
-	leftOther:    {"left_packets_total", "other", ""},
-	leftNonzero:  {"left_packets_total", "nonzero", ""},
-	leftOwn:      {"left_packets_total", "own", ""},
-	leftLooping:  {"left_packets_total", "looping", ""},
-	leftForged:   {"left_packets_total", "host_shim", ""},
-	unknownPlan:  {"unknown_plan_packets_total", "", "packets with a digest of a plan that the switch does not know"},
-	hopSaturated: {"saturated_packets_total", "", "packets that passed more than 255 hops"},
-	hopUnknown:   {"unknown_hop_packets_total", "", "packets whose TTL is no hop number"},
-	loopsFound:   {"loop_packets_total", "", "packets that were found to loop"},
-	recorded:     {"records_total", "", "digests taken off packets, or of packets found to loop"},
-	ringFull:     {"lost_records_total", "", "digests that found the ring to the exporter full"},
+	sourced:       {"sourced_packets_total", "", "packets that begin here and leave with a digest"},
+	transited:     {"transited_packets_total", "", "packets to whose digest the switch wrote in passing"},
+	sunk:          {"sunk_packets_total", "", "packets that end here and left without their digest"},
+	local:         {"local_packets_total", "", "packets from edge to edge, recorded without a digest on a wire"},
+	leftBare:      {"left_packets_total", "bare", "packets left alone, by reason: bare has no digest, mtu and headroom no room, other is no atomic IPv4 datagram, nonzero has an identification that must stay, own was made by the switch itself; looping and host_shim were dropped"},
+	leftMTU:       {"left_packets_total", "mtu", ""},
+	leftRoom:      {"left_packets_total", "headroom", ""},
+	leftOther:     {"left_packets_total", "other", ""},
+	leftNonzero:   {"left_packets_total", "nonzero", ""},
+	leftOwn:       {"left_packets_total", "own", ""},
+	leftLooping:   {"left_packets_total", "looping", ""},
+	leftForged:    {"left_packets_total", "host_shim", ""},
+	unknownPlan:   {"unknown_plan_packets_total", "", "packets with a digest of a plan that the switch does not know"},
+	hopSaturated:  {"saturated_packets_total", "", "packets that passed more than 255 hops"},
+	hopUnknown:    {"unknown_hop_packets_total", "", "packets whose TTL is no hop number"},
+	loopsFound:    {"loop_packets_total", "", "packets that were found to loop"},
+	recorded:      {"records_total", "", "digests taken off packets, or of packets found to loop"},
+	feedbacks:     {"feedback_packets_total", "", "packets sent to sources about the use of their paths"},
+	feedbacksLost: {"lost_feedback_packets_total", "", "such packets for which no frame was free, or no room in the batch"},
+	ringFull:      {"lost_records_total", "", "digests that found the ring to the exporter full"},
 }
 
 // counters are one worker's. The worker counts in plain memory and publishes

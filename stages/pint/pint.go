@@ -170,6 +170,7 @@ type stage struct {
 	records  *ring.Ring[record]
 	single   record // without the ring, in a replay
 	shown    shown
+	feedback *feedback // nil: none is sent
 }
 
 // port is what a worker knows of an output port.
@@ -228,6 +229,12 @@ func (m *Module) newStage() (*stage, error) {
 	}
 	s.usual = len(s.plans) == 1 && len(s.passing) == 1 && len(s.passing[0].others) == 0 && !s.passing[0].long && !s.needQueue
 	s.shown.init(len(s.ports))
+	if m.config.FeedbackPort != 0 {
+		var err error
+		if s.feedback, err = newFeedback(&m.config, m.loaded.plans); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
 }
 
@@ -372,7 +379,11 @@ func (s *stage) sink(b *packet.Batch, p *packet.Packet) count {
 		return leftLooping
 	}
 	if i := s.of(shim); i >= 0 {
-		s.record(b, p, s.plans[i].id, hops, s.plans[i].digestOf(shim))
+		r := s.describe(b, p, s.plans[i].id, hops, s.plans[i].digestOf(shim))
+		s.push(&record{Record: r})
+		if s.feedback != nil {
+			s.feedBack(b, p, i, &r)
+		}
 	}
 	s.strip(p, data, shim, end)
 	return sunk
