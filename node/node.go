@@ -273,6 +273,9 @@ func (n *Node) openPort(c port.Config) (port.Port, error) {
 		}
 		return p, nil
 	}
+	if c.Driver == port.DriverTunnel {
+		return port.NewTunnel(c), nil
+	}
 	if c.Driver == port.DriverMemif {
 		p, err := port.NewMemif(c, n.pool.FrameSize())
 		if err != nil {

@@ -122,6 +122,16 @@ type RouteFollower interface {
 	FollowRoutes(r Router)
 }
 
+// Joined is a Module that works with others of its graph. Join is called once, before Stage, with the checked graph.
+type Joined interface {
+	Join(chain []Named) error
+}
+
+// Excluder is a forwarding Module of which other modules can take ports that are theirs. Exclude is called once, before Stage.
+type Excluder interface {
+	Exclude(ports []string)
+}
+
 // Env is what a module gets when its switch is built.
 type Env struct {
 	Name    string // the switch's name

@@ -24,6 +24,7 @@ import (
 	"github.com/weirswitch/weir/stages/patch"
 	"github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/stages/policer"
+	"github.com/weirswitch/weir/stages/tunnel"
 )
 
 // Kind is a stage as configuration knows it. A configuration passes through it
@@ -60,6 +61,8 @@ var Kinds = map[string]Kind{
 	"patch":       kind("joins pairs of ports", patch.DefaultConfig, (*patch.Config).Validate, patch.New),
 	"l2":          kind("bridges all ports, learning addresses, with VLANs", l2.DefaultConfig, (*l2.Config).Validate, l2.New),
 	"l3":          kind("routes IPv4 and IPv6, with ECMP, ICMP and neighbour discovery", l3.DefaultConfig, (*l3.Config).Validate, l3.New),
+	"tunnel":      kind("ends VXLAN and Geneve tunnels: decapsulates", tunnel.DefaultConfig, (*tunnel.Config).Validate, tunnel.New),
+	"encap":       portless(kind("puts packets into the tunnels of the stage tunnel", tunnel.DefaultEncapConfig, (*tunnel.EncapConfig).Validate, tunnel.NewEncap)),
 	"lds_ingress": kind("measures delay and loss per flow: what arrives at ports", lds.DefaultConfig, (*lds.Config).Validate, lds.NewIngress),
 	"lds_egress":  kind("measures delay and loss per flow: what leaves by ports", lds.DefaultConfig, (*lds.Config).Validate, lds.NewEgress),
 	"oblivious":   portless(kind("samples packets, so that the network's samples count each once", oblivious.DefaultConfig, (*oblivious.Config).Validate, oblivious.New)),
@@ -173,6 +176,16 @@ func Build(names []string, configs map[string]any, env pipeline.Env) ([]pipeline
 	}
 	if err := pipeline.Check(chain); err != nil {
 		return nil, err
+	}
+	for _, n := range chain {
+		if j, ok := n.Module.(pipeline.Joined); ok {
+			if err := j.Join(chain); err != nil {
+				errs = append(errs, fmt.Errorf("stage %q: %w", n.Name, err))
+			}
+		}
+	}
+	if errs != nil {
+		return nil, errors.Join(errs...)
 	}
 	for _, n := range chain {
 		if r, ok := n.Module.(pipeline.Router); ok {

@@ -17,11 +17,11 @@ type Config struct {
 	Name string `toml:"name"`
 	// Interface is the network interface.
 	Interface string `toml:"interface"`
-	// Driver is "xsk", "asavie", "vhost", "memif" or "tap". A port with "vhost" is a virtual machine's, by vhost-user: of the
+	// Driver is "xsk", "asavie", "vhost", "memif", "tap" or "tunnel". A port with "vhost" is a virtual machine's, by vhost-user: of the
 	// keys of a port it has name, socket, mode, queues, rate_bits and queue_packets. A port with "memif" is a container's or
 	// another program's: it has the same keys, and id, ring_size and secret_file. A port with "tap" is the host's
 	// own: it makes a TAP interface, which vanishes with the switch, and has name, interface, queues, mac, mtu, disabled,
-	// rate_bits and queue_packets.
+	// rate_bits and queue_packets. A port with "tunnel" has a name alone: the stages tunnel and encap are its device.
 	Driver string `toml:"driver"`
 	// Socket is the path of the Unix socket by which the switch and the other side find each other; driver = "vhost" and "memif"
 	// alone have it.
@@ -95,6 +95,7 @@ const (
 	DriverVhost  = "vhost"
 	DriverMemif  = "memif"
 	DriverTap    = "tap"
+	DriverTunnel = "tunnel"
 )
 
 // InSharedMemory reports whether the port has a socket and a peer, and no interface.
@@ -190,6 +191,10 @@ func (c *Config) Validate() error {
 		c.validateShared(fault)
 		return errors.Join(errs...)
 	}
+	if c.Driver == DriverTunnel {
+		c.validateTunnel(fault)
+		return errors.Join(errs...)
+	}
 	if c.Driver == DriverTap {
 		c.validateTap(fault)
 		return errors.Join(errs...)
@@ -198,7 +203,7 @@ func (c *Config) Validate() error {
 		fault("interface: missing: name the network interface (ip link shows what there is)")
 	}
 	if c.Driver != DriverXSK && c.Driver != DriverAsavie {
-		fault("driver: %q: choose %q, %q, %q, %q or %q", c.Driver, DriverXSK, DriverAsavie, DriverVhost, DriverMemif, DriverTap)
+		fault("driver: %q: choose %q, %q, %q, %q, %q or %q", c.Driver, DriverXSK, DriverAsavie, DriverVhost, DriverMemif, DriverTap, DriverTunnel)
 	}
 	if c.Socket != "" {
 		fault("socket: an interface has none: remove it, or use driver = %q or %q", DriverVhost, DriverMemif)
@@ -373,7 +378,7 @@ func (c *DataplaneConfig) FrameSizeFor(ports []Config) int {
 		return c.FrameSize
 	}
 	for i := range ports {
-		if ports[i].InSharedMemory() || ports[i].Driver == DriverTap {
+		if ports[i].InSharedMemory() || ports[i].Driver == DriverTap || ports[i].Driver == DriverTunnel {
 			continue
 		}
 		if l, err := findLink(ports[i].Interface); err == nil {

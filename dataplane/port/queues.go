@@ -9,6 +9,9 @@ func QueuesOf(c Config) (int, error) {
 	if c.InSharedMemory() {
 		return max(c.Queues, 1), nil
 	}
+	if c.Driver == DriverTunnel {
+		return 1, nil
+	}
 	if c.Driver == DriverTap {
 		return tapQueues(&c), nil
 	}

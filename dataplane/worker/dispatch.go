@@ -28,7 +28,7 @@ type outlet struct {
 // found once; only batches with copies, and those taken over from other
 // workers (mixed), look at each packet's own port.
 func (w *Worker) dispatch(b *packet.Batch, mixed bool) {
-	mixed = mixed || b.Copied != 0
+	mixed = mixed || b.Copied != 0 || b.Entered != 0
 	for i := range b.Pkts {
 		p := &b.Pkts[i]
 		if p.Reason != 0 {

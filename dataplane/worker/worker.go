@@ -234,10 +234,34 @@ func (w *Worker) receive(q *rxQueue) int {
 	w.graph.Run(b)
 	w.inGraph = false
 	c.addCopies(b)
+	if b.Entered != 0 {
+		w.enter(b, q.port)
+	}
 	w.loop.Batches++
 	w.loop.Packets += uint64(n)
 	w.dispatch(b, false)
 	return n
+}
+
+// enter moves the books of packets that stages gave another port than that of the batch: their own port consumed them, the
+// other one received them. Copies have a fate at their port alone.
+func (w *Worker) enter(b *packet.Batch, port uint16) {
+	from := &w.counters[port]
+	for i := range b.Pkts {
+		p := &b.Pkts[i]
+		if p.InPort == port || int(p.InPort) >= len(w.counters) {
+			continue
+		}
+		to := &w.counters[p.InPort]
+		if p.Flags.Has(packet.FlagCopy) {
+			from.copied--
+			to.copied++
+			continue
+		}
+		from.fate[0].reasons[packet.Consumed]++
+		to.received++
+		to.receivedBytes += uint64(p.WireLen)
+	}
 }
 
 // takeOver sends what other workers handed over.

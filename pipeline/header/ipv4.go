@@ -95,6 +95,13 @@ func (h *IPv4) SetID(id uint16) {
 	binary.BigEndian.PutUint16(h[4:6], id)
 }
 
+// SetTOS sets the DSCP and ECN and updates the checksum.
+func (h *IPv4) SetTOS(tos uint8) {
+	first := uint16(h[0]) << 8
+	h.setChecksum(checksumUpdate(h.Checksum(), first|uint16(h[1]), first|uint16(tos)))
+	h[1] = tos
+}
+
 // SetTTL sets the time to live and updates the checksum.
 func (h *IPv4) SetTTL(ttl uint8) {
 	proto := uint16(h[9])

@@ -22,6 +22,8 @@ type Batch struct {
 	// NoRoom those that they could not make, because no frame was free or the
 	// batch was full.
 	Copied, NoFrame, NoRoom int
+	// Entered counts the packets of this batch that a stage gave another InPort (Enter).
+	Entered int
 	// Depth is, by output port, how many frames waited when the batch began in
 	// the queue that its packets would take: this worker's transmit queue of the port,
 	// or the ring to the worker that owns one. Only if a stage needs it (NeedDepth), else
@@ -75,7 +77,7 @@ func (b *Batch) Drop(p *Packet, r Reason) {
 func (b *Batch) Reset() {
 	b.Pkts = b.Pkts[:0]
 	b.Dropped = 0
-	b.Copied, b.NoFrame, b.NoRoom = 0, 0, 0
+	b.Copied, b.NoFrame, b.NoRoom, b.Entered = 0, 0, 0, 0
 	b.returned = b.returned[:0]
 }
 
@@ -100,6 +102,12 @@ func (b *Batch) Rebuild() []Packet {
 	old := b.Pkts
 	b.Pkts, b.spare = b.spare[:0], old
 	return old
+}
+
+// Enter gives a packet another port of arrival, a tunnel's: the one before has consumed it, and the new one received it.
+func (b *Batch) Enter(p *Packet, port uint16) {
+	p.InPort = port
+	b.Entered++
 }
 
 // Return notes of a packet of the batch, marked with FlagCopy, that it arrived earlier, by another

@@ -20,6 +20,7 @@ func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err er
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	p.exclude(names, m.outside)
 	if c.TableSize != m.config.TableSize {
 		return nil, fmt.Errorf("table_size: cannot change while the switch runs: restart it")
 	}

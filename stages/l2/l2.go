@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,12 +34,13 @@ type Module struct {
 	settings atomic.Pointer[settings] // control swaps it
 	inline   bool
 
-	mu     sync.Mutex // guards what follows, writes to fdb among it
-	config Config
-	static []staticEntry
-	fdb    *fdb
-	stages []*stage
-	guards guards
+	mu      sync.Mutex // guards what follows, writes to fdb among it
+	config  Config
+	outside []string // ports that are not of the bridge, but a tunnel's underlay
+	static  []staticEntry
+	fdb     *fdb
+	stages  []*stage
+	guards  guards
 }
 
 // settings are what all workers read; they are immutable.
@@ -60,7 +62,7 @@ func newSettings(c *Config, p *plan, names []string) *settings {
 		storms: p.storms, bpdus: p.bpdus, granule: granuleOf(uint32(c.Ageing / time.Second)),
 	}
 	for i := range s.ports {
-		s.tagging = s.tagging || names[i] != "" && !s.ports[i].transparent
+		s.tagging = s.tagging || names[i] != "" && !s.ports[i].transparent && !s.ports[i].outside
 	}
 	return s
 }
@@ -76,6 +78,25 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 	m.settings.Store(newSettings(&c, p, names))
 	m.fdb, err = m.newTable(rand.Uint64())
 	return m, err
+}
+
+// Exclude implements pipeline.Excluder: the ports carry no VLAN, now and by configurations to come.
+func (m *Module) Exclude(ports []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.outside = ports
+	names := pipeline.PortNames(m.env.Ports)
+	m.guards.plan.exclude(names, ports)
+	m.settings.Store(newSettings(&m.config, m.guards.plan, names))
+}
+
+// exclude takes ports out of a plan.
+func (p *plan) exclude(names, outside []string) {
+	for i, name := range names {
+		if slices.Contains(outside, name) {
+			p.ports[i] = portVLANs{pvid: noVLAN, outside: true}
+		}
+	}
 }
 
 // newTable returns a table with nothing but the static entries.

@@ -27,6 +27,8 @@ type portVLANs struct {
 	transparent bool
 	// untagged: only untagged and priority-tagged packets are taken.
 	untagged bool
+	// outside: the port is not of the bridge.
+	outside bool
 	// blocked is why a guard has blocked the port, which then carries no VLAN.
 	blocked packet.Reason
 }
