@@ -54,7 +54,7 @@ type Tunnel struct {
 
 // Station is a station at a remote end.
 type Station struct {
-	MAC    string `toml:"mac"`
+	MAC    string `toml:"mac"`    // a station's address, as in "02:00:00:00:00:01"
 	Remote string `toml:"remote"` // one of the tunnel's Remotes
 }
 
