@@ -17,6 +17,7 @@ var layers = []layer{
 	{"pipeline/clock", nil, "a clock knows nothing of who reads it"},
 	{"pipeline/limiter", nil, "a token bucket knows nothing of what it limits"},
 	{"pipeline/ring", nil, "a ring knows nothing of the values that pass from a worker to a goroutine"},
+	{"pipeline/ipmatch", []string{"pipeline/header", "pipeline/packet"}, "what rules of stages match by is text and numbers"},
 	{"pipeline/epoch", nil, "it knows nothing of the cells that pass from a worker to a goroutine"},
 	{"pipeline/header", nil, "views over bytes serve stages, tests and tools"},
 	{"dataplane/xsk", nil, "AF_XDP rings are read and tested against the kernel alone"},

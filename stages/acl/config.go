@@ -3,10 +3,11 @@ package acl
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/weirswitch/weir/pipeline/ipmatch"
 )
 
 // What becomes of a packet.
@@ -147,19 +148,19 @@ func (r *Rule) compile(ports []string) (match, error) {
 	if err := m.parseVLAN(r.VLAN); err != nil {
 		fail("vlan", "%w", err)
 	}
-	if m.etherType, m.anyType, err = parseNumber(r.EtherType, 65535, etherTypes); err != nil {
+	if m.etherType, m.anyType, err = ipmatch.Number(r.EtherType, 65535, etherTypes); err != nil {
 		fail("ethertype", "%w", err)
 	}
-	if m.src, err = parsePrefix(r.Src); err != nil {
+	if m.src, err = ipmatch.Prefix(r.Src); err != nil {
 		fail("src", "%w", err)
 	}
-	if m.dst, err = parsePrefix(r.Dst); err != nil {
+	if m.dst, err = ipmatch.Prefix(r.Dst); err != nil {
 		fail("dst", "%w", err)
 	}
 	if m.src.IsValid() && m.dst.IsValid() && m.src.Addr().Is4() != m.dst.Addr().Is4() {
 		fail("dst", "%s is of another IP version than src = %s: no packet has both, write two rules", r.Dst, r.Src)
 	}
-	if proto, any, err := parseNumber(r.Protocol, 255, protocols); err != nil {
+	if proto, any, err := ipmatch.Number(r.Protocol, 255, ipmatch.Protocols); err != nil {
 		fail("protocol", "%w", err)
 	} else if !any {
 		m.proto = int16(proto)
@@ -180,24 +181,8 @@ func (r *Rule) compile(ports []string) (match, error) {
 
 var (
 	etherTypes = map[string]uint64{"ipv4": 0x0800, "ipv6": 0x86dd, "arp": 0x0806}
-	protocols  = map[string]uint64{"tcp": 6, "udp": 17, "icmp": 1, "icmpv6": 58, "sctp": 132}
 	tcpFlags   = map[string]uint8{"fin": 1, "syn": 2, "rst": 4, "psh": 8, "ack": 16, "urg": 32, "ece": 64, "cwr": 128}
 )
-
-// parseNumber reads a number up to limit, 0x for hexadecimal, or one of the names.
-func parseNumber(s string, limit uint64, names map[string]uint64) (n uint16, any bool, err error) {
-	if s == "" {
-		return 0, true, nil
-	}
-	if v, ok := names[s]; ok {
-		return uint16(v), false, nil
-	}
-	v, err := strconv.ParseUint(s, 0, 64)
-	if err != nil || v > limit {
-		return 0, false, fmt.Errorf("%q: write a number up to %d, or one of %s", s, limit, strings.Join(sortedKeys(names), ", "))
-	}
-	return uint16(v), false, nil
-}
 
 func sortedKeys[V any](m map[string]V) []string {
 	var keys []string
@@ -206,40 +191,6 @@ func sortedKeys[V any](m map[string]V) []string {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-func parsePrefix(s string) (netip.Prefix, error) {
-	if s == "" {
-		return netip.Prefix{}, nil
-	}
-	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
-		a = a.Unmap()
-		return netip.PrefixFrom(a, a.BitLen()), nil
-	}
-	p, err := netip.ParsePrefix(s)
-	if err != nil || p.Addr().Is4In6() {
-		return p, fmt.Errorf("%q is no IP prefix: write 10.0.0.0/8 or 2001:db8::/32", s)
-	}
-	if p != p.Masked() {
-		return p, fmt.Errorf("%q has bits behind the prefix: write %s", s, p.Masked())
-	}
-	return p, nil
-}
-
-func parseRange(s string) (portRange, error) {
-	if s == "" {
-		return anyPort, nil
-	}
-	low, high, ok := strings.Cut(s, "-")
-	if !ok {
-		high = low
-	}
-	a, err1 := strconv.ParseUint(low, 10, 16)
-	b, err2 := strconv.ParseUint(high, 10, 16)
-	if err1 != nil || err2 != nil || a > b {
-		return anyPort, fmt.Errorf("%q: write a port such as 80 or a range such as 1024-65535", s)
-	}
-	return portRange{uint16(a), uint16(b), true}, nil
 }
 
 func parseFlags(s string) (set, unset uint8, err error) {
@@ -315,4 +266,9 @@ func (m *match) parseVLAN(s string) error {
 	}
 	m.vlanLow, m.vlanHigh = uint16(v), uint16(v)
 	return nil
+}
+
+func parseRange(s string) (portRange, error) {
+	r, err := ipmatch.PortRange(s)
+	return portRange{r.Low, r.High, r.Needed}, err
 }

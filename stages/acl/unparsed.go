@@ -1,10 +1,10 @@
 package acl
 
 import (
-	"encoding/binary"
 	"strings"
 
 	"github.com/weirswitch/weir/pipeline/header"
+	"github.com/weirswitch/weir/pipeline/ipmatch"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -57,7 +57,7 @@ func unparsed(p *packet.Packet, data []byte) unknown {
 	switch {
 	case p.Flags.Has(packet.FlagIP):
 		return u | unparsedTransport(p)
-	case header.IsVLAN(p.EtherType), hiddenShim(p, data), snap(p, data):
+	case header.IsVLAN(p.EtherType), ipmatch.HiddenShim(p, data), ipmatch.SNAP(p, data):
 		return u | unknownType | unknownNetwork
 	case p.EtherType == header.TypeIPv4, p.EtherType == header.TypeIPv6:
 		return u | unknownNetwork
@@ -78,27 +78,6 @@ func unparsedTransport(p *packet.Packet) unknown {
 		return unknownTransport
 	}
 	return unknownPorts
-}
-
-// hiddenShim reports whether a telemetry shim is left behind those that the parser looks behind. The
-// same type with another version is somebody else's packet.
-func hiddenShim(p *packet.Packet, data []byte) bool {
-	if p.EtherType != header.TypeShim {
-		return false
-	}
-	at := int(p.L3)
-	return at >= len(data) || data[at]>>4 == header.ShimVersion
-}
-
-// snap reports whether an 802.3 packet carries an EtherType in 802.2 SNAP (RFC 1042, 802.1H), behind which
-// some hosts, though not Linux, look for IP.
-func snap(p *packet.Packet, data []byte) bool {
-	const least, head = 0x600, 6
-	if p.EtherType >= least || int(p.L3)+head > len(data) {
-		return false
-	}
-	h := (*[head]byte)(data[p.L3:])
-	return binary.BigEndian.Uint32(h[:4]) == 0xaaaa0300 && h[4] == 0 && (h[5] == 0 || h[5] == 0xf8)
 }
 
 // ignore makes a rule match whatever the unknown parts are.
