@@ -1,0 +1,44 @@
+// Package conntrack is the stateful stage: it follows connections, and permits what belongs to one. Security groups of ports
+// decide about the first packet of each; a packet of a connection that was permitted passes in both directions.
+//
+//	         ┌────────────────────────── worker ──────────────────────────┐
+//	batch ──>│ key ──> connection? ─ yes ─> its state, windows, ports ──> │──> permitted
+//	         │             └─ no ─> the port's group ──> new connection   │──> dropped: ct_invalid, ct_denied, ct_full, ct_fragment
+//	         └────────────────────────────────────────────────────────────┘
+//
+// # What it follows
+//
+// TCP with Linux's states and window checks, UDP and UDP-Lite, queries of ICMP and ICMPv6, and every other protocol by its
+// addresses, with ports where SCTP and DCCP have them. An ICMP error passes if it is about a packet of a connection, and goes to
+// that packet's sender. Neighbour and multicast listener discovery pass untracked, and so does what is not IP: ARP is for acl.
+// A packet in which a receiver may find IP though the parser did not is invalid. Checksums are not verified, as they are
+// often left to a device.
+//
+// A connection belongs to two ports: that from which it was begun, and that from which it was first answered. Packets from a third
+// one are for that port's group to decide about, so a forged packet needs the right port. When rules change, each connection
+// is decided about anew, with its next packet.
+//
+// # Fragments
+//
+// A first fragment is tracked as the whole packet, and later fragments share its fate for 30 s. They must come after it, and must not
+// overlap its transport header; ct_fragment counts those that do not. Datagrams are not put together. TCP that comes in fragments is not held to
+// windows from then on, since a first fragment does not say how much data there are.
+//
+// # Memory
+//
+// The table is a worker's, flat, and of a fixed size. Each port has a share of it, for the connections that were begun from
+// it. At the limit, the port's oldest unconfirmed connection makes room: TCP that both sides have not taken up, UDP that was not
+// answered for longer than two seconds, ICMP. If all are confirmed, the packet is dropped (ct_full). So a flood of SYNs displaces its
+// own connections, and no others. Fragments have a part for each port, too.
+//
+// # Workers
+//
+// Both directions of a connection must come to one worker. No setting of a NIC ensures that: RSS, symmetric or not, hashes fragments by
+// addresses alone, ICMP errors by those of a router, and each device has a key of its own. So the stage refuses a switch of more
+// than one worker.
+//
+// # Reports
+//
+// Config keys: connections, invalid, tcp_loose, tcp_liberal, timeouts, group. Drop reasons: ct_invalid, ct_denied, ct_full, ct_fragment.
+// Metrics by port, in `weir ctl show telemetry`; `weir ctl trace` says of which connection a packet is.
+package conntrack

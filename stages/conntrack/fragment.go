@@ -1,0 +1,123 @@
+package conntrack
+
+import (
+	"time"
+
+	"github.com/weirswitch/weir/pipeline/header"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// fragments are the datagrams of one port whose first fragment was permitted, by a hash of what identifies them. A flood of
+// first fragments displaces those of its own port.
+type fragments [][fragmentWays]fragment
+
+const (
+	fragmentSets = 64
+	fragmentWays = 4
+)
+
+type fragment struct {
+	key      key
+	deadline uint32
+	least    uint32 // offset that later fragments have at least: they do not overlap the transport header
+}
+
+// fragmentTime is how long later fragments may lag, as in Linux.
+const fragmentTime = uint32(30 * time.Second >> tickShift)
+
+// fragmentKey makes the key of a fragment's datagram: its addresses, and the identification in place of the ports.
+func (s *stage) fragmentKey(k *key, p *packet.Packet, data []byte, zone uint16) kind {
+	if p.Flags.Has(packet.FlagIPv4) {
+		ip := header.IPv4At(data, int(p.L3))
+		src, dst := ip.Src(), ip.Dst()
+		*k = key{word4(src), word4(dst), 0, 0, uint64(p.Proto) | 4<<8 | uint64(zone)<<16 | uint64(ip.ID())<<32}
+		return kindLater
+	}
+	ext, _ := fragmentHeader(p, data)
+	if ext == nil {
+		return kindInvalid
+	}
+	ip := header.IPv6At(data, int(p.L3))
+	key6(k, ip, header.ProtoFragment, zone, ends{asks: true}) // the source first
+	k[4] = uint64(header.ProtoFragment) | 6<<8 | uint64(zone)<<16 | uint64(ext.FragmentID())<<32
+	return kindLater
+}
+
+func word4(a [4]byte) uint64 {
+	return uint64(a[0])<<40 | uint64(a[1])<<32 | uint64(a[2])<<24 | uint64(a[3])<<16
+}
+
+// fragmentHeader finds the fragment header of an IPv6 packet, and where it begins.
+func fragmentHeader(p *packet.Packet, data []byte) (*header.IPv6Ext, int) {
+	at := int(p.L3)
+	next := header.IPv6At(data, at).NextHeader()
+	for at += header.IPv6Len; header.IsIPv6Ext(next); {
+		ext := header.IPv6ExtAt(data, at)
+		if ext == nil {
+			break
+		}
+		if next == header.ProtoFragment {
+			return ext, at
+		}
+		at += ext.HeaderLen(next)
+		next = ext.NextHeader()
+	}
+	return nil, 0
+}
+
+func (s *stage) set(k *key, port uint16) *[fragmentWays]fragment {
+	return &s.fragments[port][k.hash(&s.table.seed)>>32&(fragmentSets-1)]
+}
+
+// first notes that the first fragment of a datagram was permitted.
+func (s *stage) first(p *packet.Packet, data []byte) {
+	var k key
+	if s.fragmentKey(&k, p, data, s.groups[s.byPort[p.InPort]].zone) != kindLater {
+		return
+	}
+	begins := int(p.L4)
+	if p.Flags.Has(packet.FlagIPv4) {
+		begins = int(p.L3) + header.IPv4At(data, int(p.L3)).HeaderLen()
+	} else if _, at := fragmentHeader(p, data); at != 0 {
+		begins = at + fragmentHeaderLen
+	}
+	set := s.set(&k, p.InPort)
+	oldest := 0
+	for i := range set {
+		if set[i].key == k {
+			oldest = i
+			break
+		}
+		if int32(set[i].deadline-set[oldest].deadline) < 0 {
+			oldest = i
+		}
+	}
+	set[oldest] = fragment{k, s.now + fragmentTime, uint32(int(p.Payload) - begins)}
+}
+
+const fragmentHeaderLen = 8
+
+// later decides about a later fragment by what became of the first.
+func (s *stage) later(p *packet.Packet, l *look, data []byte) packet.Reason {
+	set := s.set(&l.key, p.InPort)
+	for i := range set {
+		if f := &set[i]; f.key == l.key {
+			if int32(f.deadline-s.now) > 0 && uint32(fragmentOffset(p, data)) >= f.least {
+				return 0
+			}
+			return reasonFragment
+		}
+	}
+	return reasonFragment
+}
+
+func fragmentOffset(p *packet.Packet, data []byte) int {
+	if p.Flags.Has(packet.FlagIPv4) {
+		return header.IPv4At(data, int(p.L3)).FragmentOffset()
+	}
+	ext, _ := fragmentHeader(p, data)
+	if ext == nil {
+		return 0
+	}
+	return ext.FragmentOffset()
+}
