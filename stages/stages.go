@@ -14,6 +14,7 @@ import (
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages/acl"
+	"github.com/weirswitch/weir/stages/conntrack"
 	"github.com/weirswitch/weir/stages/disketch"
 	"github.com/weirswitch/weir/stages/l2"
 	"github.com/weirswitch/weir/stages/l3"
@@ -56,6 +57,7 @@ var Kinds = map[string]Kind{
 	"pint":        kind("carries digests in packets: path, latency, congestion", pint.DefaultConfig, (*pint.Config).Validate, pint.New),
 	"parse":       portless(kind("turns bytes into metadata", parse.DefaultConfig, (*parse.Config).Validate, parse.New)),
 	"acl":         kind("permits or denies by ordered rules", acl.DefaultConfig, (*acl.Config).Validate, acl.New),
+	"conntrack":   kind("follows connections, and permits by security groups of ports", conntrack.DefaultConfig, (*conntrack.Config).Validate, conntrack.New),
 	"mirror":      kind("copies packets of watched ports to another port", mirror.DefaultConfig, (*mirror.Config).Validate, mirror.New),
 	"policer":     kind("drops what exceeds a port's rate", policer.DefaultConfig, (*policer.Config).Validate, policer.New),
 	"patch":       kind("joins pairs of ports", patch.DefaultConfig, (*patch.Config).Validate, patch.New),

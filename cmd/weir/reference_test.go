@@ -141,7 +141,7 @@ func tagged(f reflect.StructField) string {
 // restartOnly are keys of live stages that cannot change; TestPrepareTableSize of
 // package config and TestPrepare of stages/disketch and stages/lds see them refused. log.level is live without a stage.
 var restartOnly = append([]string{
-	"[telemetry] spool", "[telemetry] local_bytes", "[stages.l2] table_size", "[stages.disketch] epoch_bits", "[stages.disketch] seed", "[stages.disketch] host_ports",
+	"[telemetry] spool", "[telemetry] local_bytes", "[stages.l2] table_size", "[stages.conntrack] connections", "[stages.disketch] epoch_bits", "[stages.disketch] seed", "[stages.disketch] host_ports",
 }, slices.Concat(fixedFragmentKeys(), fixedPointKeys())...)
 
 // fixedFragmentKeys are those of a fragment but for its target.

@@ -39,22 +39,22 @@ type Config struct {
 	Groups []Group `toml:"group"`
 }
 
-// Timeouts are the times of [stages.conntrack.timeouts], 1 s to 336 h each. The defaults are those of Linux.
+// Timeouts are how long connections live after their last packet, [stages.conntrack.timeouts], 1 s to 336 h each. The defaults are those of Linux.
 type Timeouts struct {
 	TCPSynSent     time.Duration `toml:"tcp_syn_sent"`     // a SYN without an answer
 	TCPSynReceived time.Duration `toml:"tcp_syn_received"` // answered, and not confirmed
-	TCPEstablished time.Duration `toml:"tcp_established"`
-	TCPFinWait     time.Duration `toml:"tcp_fin_wait"`    // one side closed
-	TCPCloseWait   time.Duration `toml:"tcp_close_wait"`  // and the other side confirmed that
-	TCPLastAck     time.Duration `toml:"tcp_last_ack"`    // both sides closed
-	TCPTimeWait    time.Duration `toml:"tcp_time_wait"`   // and both confirmed it
-	TCPClose       time.Duration `toml:"tcp_close"`       // reset
-	TCPRetransmits time.Duration `toml:"tcp_retransmits"` // three retransmissions without an answer, or a closed window: at most this
-	TCPUnanswered  time.Duration `toml:"tcp_unanswered"`  // data that are not acknowledged: at most this
-	UDP            time.Duration `toml:"udp"`
-	UDPStream      time.Duration `toml:"udp_stream"` // answered, and older than two seconds
-	ICMP           time.Duration `toml:"icmp"`
-	Other          time.Duration `toml:"other"` // all other protocols
+	TCPEstablished time.Duration `toml:"tcp_established"`  // both sides took it up
+	TCPFinWait     time.Duration `toml:"tcp_fin_wait"`     // one side closed
+	TCPCloseWait   time.Duration `toml:"tcp_close_wait"`   // and the other side confirmed that
+	TCPLastAck     time.Duration `toml:"tcp_last_ack"`     // both sides closed
+	TCPTimeWait    time.Duration `toml:"tcp_time_wait"`    // and both confirmed it
+	TCPClose       time.Duration `toml:"tcp_close"`        // reset
+	TCPRetransmits time.Duration `toml:"tcp_retransmits"`  // three retransmissions without an answer, or a closed window: at most this
+	TCPUnanswered  time.Duration `toml:"tcp_unanswered"`   // data that are not acknowledged: at most this
+	UDP            time.Duration `toml:"udp"`              // not answered, or younger than two seconds
+	UDPStream      time.Duration `toml:"udp_stream"`       // answered, and older than two seconds
+	ICMP           time.Duration `toml:"icmp"`             // a query
+	Other          time.Duration `toml:"other"`            // all other protocols
 }
 
 // Group is a security group of ports, [[stages.conntrack.group]]. Its rules decide about the first packet of each connection
