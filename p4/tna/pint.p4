@@ -49,8 +49,8 @@ parser ingress_parser(packet_in pkt, out ingress_headers_t hdr, out ingress_meta
 }
 
 control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ingress_intrinsic_metadata_t intrinsic,
-                in ingress_intrinsic_metadata_from_parser_t parsed,
-                inout ingress_intrinsic_metadata_for_deparser_t deparse,
+                in ingress_intrinsic_metadata_from_parser_t from_parser,
+                inout ingress_intrinsic_metadata_for_deparser_t deparser,
                 inout ingress_intrinsic_metadata_for_tm_t tm) {
     messages() message;
     block_id() id;
@@ -65,9 +65,9 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
         hdr.bridge.from_edge = edge;
     }
     action unpatched() {
-        deparse.drop_ctl = 1;
+        deparser.drop_ctl = 1;
     }
-    table ports {
+    table pairs {
         key = { intrinsic.ingress_port: exact; }
         actions = { patch_to; unpatched; }
         default_action = unpatched();
@@ -104,7 +104,7 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
 
     apply {
         bridge();
-        ports.apply();
+        pairs.apply();
         interval.apply();
         if (hdr.bridge.from_edge == 0) {
             count_hop();
@@ -118,7 +118,7 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
 }
 
 control ingress_deparser(packet_out pkt, inout ingress_headers_t hdr, in ingress_metadata_t md,
-                         in ingress_intrinsic_metadata_for_deparser_t deparse) {
+                         in ingress_intrinsic_metadata_for_deparser_t deparser) {
     apply {
         pkt.emit(hdr);
     }
@@ -148,18 +148,18 @@ parser egress_parser(packet_in pkt, out egress_headers_t hdr, out egress_metadat
 }
 
 control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress_intrinsic_metadata_t intrinsic,
-               in egress_intrinsic_metadata_from_parser_t parsed,
-               inout egress_intrinsic_metadata_for_deparser_t deparse,
-               inout egress_intrinsic_metadata_for_output_port_t port) {
+               in egress_intrinsic_metadata_from_parser_t from_parser,
+               inout egress_intrinsic_metadata_for_deparser_t deparser,
+               inout egress_intrinsic_metadata_for_output_port_t output) {
     pint_digest() digest;
     action mirror() {
-        deparse.mirror_type = MIRROR_RECORD;
+        deparser.mirror_type = MIRROR_RECORD;
         md.kind = CPU_RECORD;
         md.session = CPU_SESSION;
     }
     apply {
         if (md.bridged == 1) {
-            digest.apply(hdr.packet, md.bridge, intrinsic, parsed, deparse, md.pint);
+            digest.apply(hdr.packet, md.bridge, intrinsic, from_parser, deparser, md.pint);
             if (md.pint.records == 1) {
                 mirror();
             }
@@ -168,10 +168,10 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
 }
 
 control egress_deparser(packet_out pkt, inout egress_headers_t hdr, in egress_metadata_t md,
-                        in egress_intrinsic_metadata_for_deparser_t deparse, in egress_intrinsic_metadata_t intrinsic) {
+                        in egress_intrinsic_metadata_for_deparser_t deparser, in egress_intrinsic_metadata_t intrinsic) {
     Mirror(MIRROR_RECORD) record;
     apply {
-        if (deparse.mirror_type == MIRROR_RECORD) {
+        if (deparser.mirror_type == MIRROR_RECORD) {
             record.emit<report_t>(md.session, { md.kind, md.pint.hop, md.pint.plan, md.bridge.in_port,
                 (bit<16>)intrinsic.egress_port, md.pint.high ++ md.pint.low, md.bridge.id_high, md.bridge.id_low,
                 md.bridge.arrival });

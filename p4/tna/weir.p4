@@ -183,7 +183,7 @@ control flow_hashes(inout ingress_metadata_t md, out bit<32> of_flow, inout lds_
 
 // The sample's rank (stages/oblivious), and whether it is small enough; LDS's digest
 // begins with the same CRCs.
-control samples(inout ingress_metadata_t md, inout ingress_intrinsic_metadata_for_deparser_t deparse) {
+control samples(inout ingress_metadata_t md, inout ingress_intrinsic_metadata_for_deparser_t deparser) {
     LINEAR_CRC32_OF(rank_hash);
     bit<32> rank;     // high half
     bit<32> in_front; // of its message
@@ -222,7 +222,7 @@ control samples(inout ingress_metadata_t md, inout ingress_intrinsic_metadata_fo
     };
     action admit() {
         rank = rank_hash.get({ in_front, md.rank_u, md.rank_v });
-        deparse.mirror_type = admits.execute(0);
+        deparser.mirror_type = admits.execute(0);
     }
 
     apply {
@@ -236,8 +236,8 @@ control samples(inout ingress_metadata_t md, inout ingress_intrinsic_metadata_fo
 }
 
 control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ingress_intrinsic_metadata_t intrinsic,
-                in ingress_intrinsic_metadata_from_parser_t parsed,
-                inout ingress_intrinsic_metadata_for_deparser_t deparse,
+                in ingress_intrinsic_metadata_from_parser_t from_parser,
+                inout ingress_intrinsic_metadata_for_deparser_t deparser,
                 inout ingress_intrinsic_metadata_for_tm_t tm) {
     packet_id() id;
     flow_crcs() of_flow;
@@ -255,9 +255,9 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
         hdr.pint.from_edge = edge;
     }
     action unpatched() {
-        deparse.drop_ctl = 1;
+        deparser.drop_ctl = 1;
     }
-    table ports {
+    table pairs {
         key = { intrinsic.ingress_port: exact; }
         actions = { patch_to; unpatched; }
         default_action = unpatched();
@@ -305,7 +305,7 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
         if (md.packet.unmeasured == 0 && (hdr.packet.ipv4.isValid() || hdr.packet.ipv6.isValid())) {
             measure();
         }
-        ports.apply();
+        pairs.apply();
         interval.apply();
         hosts.apply(intrinsic.ingress_port, hdr.disketch.from_host);
         if (hdr.pint.from_edge == 0) {
@@ -315,7 +315,7 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
         of_flow.apply(hdr.packet, md.packet, md.flow_p, md.flow_q);
         crcs.apply(hdr.pint.id_high, hdr.pint.id_low, md.id_p, md.id_q);
         flow.apply(md, hdr.disketch.flow_hash, hdr.lds);
-        sample.apply(md, deparse);
+        sample.apply(md, deparser);
         hashes.apply(md.id_p, md.id_q, md.hop, hdr.pint);
         wire.apply(hdr.packet, hdr.lds.length);
         points.apply(hdr.packet, hdr.pint.arrival, intrinsic.ingress_port, md.lds_u, md.lds_v, hdr.lds);
@@ -324,10 +324,10 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
 }
 
 control ingress_deparser(packet_out pkt, inout ingress_headers_t hdr, in ingress_metadata_t md,
-                         in ingress_intrinsic_metadata_for_deparser_t deparse, in ingress_intrinsic_metadata_t intrinsic) {
+                         in ingress_intrinsic_metadata_for_deparser_t deparser, in ingress_intrinsic_metadata_t intrinsic) {
     Mirror(MIRROR_SAMPLE) sample;
     apply {
-        if (deparse.mirror_type == MIRROR_SAMPLE) {
+        if (deparser.mirror_type == MIRROR_SAMPLE) {
             sample.emit<report_t>(md.session, { md.kind, 0, 0, hdr.pint.in_port, 0, 0,
                 hdr.pint.id_high, hdr.pint.id_low, hdr.pint.arrival });
         }
@@ -361,9 +361,9 @@ parser egress_parser(packet_in pkt, out egress_headers_t hdr, out egress_metadat
 }
 
 control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress_intrinsic_metadata_t intrinsic,
-               in egress_intrinsic_metadata_from_parser_t parsed,
-               inout egress_intrinsic_metadata_for_deparser_t deparse,
-               inout egress_intrinsic_metadata_for_output_port_t port) {
+               in egress_intrinsic_metadata_from_parser_t from_parser,
+               inout egress_intrinsic_metadata_for_deparser_t deparser,
+               inout egress_intrinsic_metadata_for_output_port_t output) {
     pint_digest() digest;
     tai() clock;
     disketch_ports() hosts;
@@ -380,7 +380,7 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
         md.flow_q = q_hash.get({ SWAP32(md.disketch.flow_hash), 32w0 });
     }
     action mirror() {
-        deparse.mirror_type = MIRROR_RECORD;
+        deparser.mirror_type = MIRROR_RECORD;
         md.kind = CPU_RECORD;
         md.session = CPU_SESSION;
     }
@@ -400,7 +400,7 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
     apply {
         if (md.bridged == 1) {
             measure_length();
-            digest.apply(hdr.packet, md.bridge, intrinsic, parsed, deparse, md.pint);
+            digest.apply(hdr.packet, md.bridge, intrinsic, from_parser, deparser, md.pint);
             if (md.pint.records == 1) {
                 mirror();
             }
@@ -409,7 +409,7 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
             } else if (md.pint.strips == 1) {
                 shrink();
             }
-            clock.apply(parsed.global_tstamp, md.now);
+            clock.apply(from_parser.global_tstamp, md.now);
             hosts.apply(intrinsic.egress_port, md.to_host);
             if (md.bridge.unmeasured == 0) {
                 first_of_hash_p();
@@ -417,16 +417,16 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
                 fragment.apply(md.flow_p, md.flow_q, md.now, md.length, OVERHEAD, md.disketch.from_host, md.to_host);
             }
             sums.apply(md.bridge.id_high, md.bridge.id_low, md.lds_u, md.lds_v);
-            points.apply(parsed.global_tstamp, intrinsic.egress_port, md.lds_u, md.lds_v, md.lds);
+            points.apply(from_parser.global_tstamp, intrinsic.egress_port, md.lds_u, md.lds_v, md.lds);
         }
     }
 }
 
 control egress_deparser(packet_out pkt, inout egress_headers_t hdr, in egress_metadata_t md,
-                        in egress_intrinsic_metadata_for_deparser_t deparse, in egress_intrinsic_metadata_t intrinsic) {
+                        in egress_intrinsic_metadata_for_deparser_t deparser, in egress_intrinsic_metadata_t intrinsic) {
     Mirror(MIRROR_RECORD) record;
     apply {
-        if (deparse.mirror_type == MIRROR_RECORD) {
+        if (deparser.mirror_type == MIRROR_RECORD) {
             record.emit<report_t>(md.session, { md.kind, md.pint.hop, md.pint.plan, md.bridge.in_port,
                 (bit<16>)intrinsic.egress_port, md.pint.high ++ md.pint.low, md.bridge.id_high, md.bridge.id_low,
                 md.bridge.arrival });

@@ -61,8 +61,8 @@ func newTofinoRun(t *testing.T, program string, graph []string, change func(*Set
 		t.Fatal(err)
 	}
 	for in, out := range r.pairs() {
-		r.target.entries["ingress.forward.ports"] = append(r.target.entries["ingress.forward.ports"],
-			tableEntry{[][2]*big.Int{{big.NewInt(int64(in)), nil}}, "ingress.forward.to", []uint64{uint64(out)}})
+		r.target.entries["ingress.forward.pairs"] = append(r.target.entries["ingress.forward.pairs"],
+			tableEntry{[][2]*big.Int{{big.NewInt(int64(in)), nil}}, "ingress.forward.patch_to", []uint64{uint64(out)}})
 	}
 	t.Logf("%s: %d packets; left out: %d that the target does not follow", program, len(r.packets), left)
 	return r
@@ -253,11 +253,12 @@ func TestTofinoOblivious(t *testing.T) {
 // TestTofinoDisketch: cells, and what they are of, of a Count Sketch of packets and a Count-Min of bytes, in epochs of one
 // subepoch and of many.
 func TestTofinoDisketch(t *testing.T) {
+	// 128 KiB are the cells that the program has: 2^FRAGMENT_COLUMN_BITS.
 	for _, fragment := range []disketch.Fragment{
-		{Kind: "countsketch", Memory: 4096, Target: 2, Candidates: -1},
-		{Kind: "countsketch", Memory: 4096, Target: 0.02, Candidates: -1},
-		{Kind: "countmin", Unit: "bytes", Memory: 16384, Target: 20, Candidates: -1},
-		{Kind: "countmin", Unit: "bytes", Memory: 16384, Target: 0.5, Candidates: -1, OneSubepoch: true},
+		{Kind: "countsketch", Memory: 128 << 10, Target: 2, Candidates: -1},
+		{Kind: "countsketch", Memory: 128 << 10, Target: 0.004, Candidates: -1},
+		{Kind: "countmin", Unit: "bytes", Memory: 128 << 10, Target: 20, Candidates: -1},
+		{Kind: "countmin", Unit: "bytes", Memory: 128 << 10, Target: 0.05, Candidates: -1, OneSubepoch: true},
 	} {
 		t.Run(fmt.Sprintf("%s of %g", fragment.Kind, fragment.Target), func(t *testing.T) { testTofinoDisketch(t, fragment) })
 	}
@@ -405,7 +406,7 @@ func testTofinoLDS(t *testing.T, byShim bool) {
 		for port, number := range points(r.setup.Switch.Stages[sides[side]].(*lds.Config), r.setup.Switch) {
 			table := gress + ".points.point_of.points"
 			r.target.entries[table] = append(r.target.entries[table],
-				tableEntry{[][2]*big.Int{{big.NewInt(int64(port)), nil}}, gress + ".points.point_of.measure", []uint64{uint64(number)}})
+				tableEntry{[][2]*big.Int{{big.NewInt(int64(port)), nil}}, gress + ".points.point_of.set_point", []uint64{uint64(number)}})
 		}
 	}
 	for i, in := range r.packets {

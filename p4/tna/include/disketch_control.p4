@@ -65,7 +65,7 @@ control disketch_ports(in PortId_t port, out bit<1> is_host) {
         key = { port: exact; }
         actions = { host; network; }
         default_action = network();
-        size = 512;
+        size = MAX_PORTS;
     }
     apply {
         hosts.apply();

@@ -167,8 +167,8 @@ control lds_digests(in lds_point_t point, in bit<1> bank, in lds_column_t column
 
 // The port's point.
 control lds_points(in PortId_t port, out lds_point_t point, out bit<1> measured) {
-    action measure(lds_point_t of_port) {
-        point = of_port;
+    action set_point(lds_point_t point_number) {
+        point = point_number;
         measured = 1;
     }
     action pass() {
@@ -177,7 +177,7 @@ control lds_points(in PortId_t port, out lds_point_t point, out bit<1> measured)
     }
     table points {
         key = { port: exact; }
-        actions = { measure; pass; }
+        actions = { set_point; pass; }
         default_action = pass();
         size = 1 << TNA_LDS_POINT_BITS;
     }

@@ -5,20 +5,20 @@
 
 control patch(in PortId_t in_port, inout ingress_intrinsic_metadata_for_tm_t tm,
               inout ingress_intrinsic_metadata_for_deparser_t deparser) {
-    action to(PortId_t out_port) {
-        tm.ucast_egress_port = out_port;
+    action patch_to(PortId_t port) {
+        tm.ucast_egress_port = port;
     }
     action unpatched() {
         deparser.drop_ctl = 1;
     }
-    table ports {
+    table pairs {
         key = { in_port: exact; }
-        actions = { to; unpatched; }
+        actions = { patch_to; unpatched; }
         default_action = unpatched();
-        size = 512;
+        size = MAX_PORTS;
     }
     apply {
-        ports.apply();
+        pairs.apply();
     }
 }
 

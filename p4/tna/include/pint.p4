@@ -160,9 +160,9 @@ control pint_hashes(in bit<32> p, in bit<32> q, in bit<8> hop, inout pint_bridge
         size = 256;
     }
 
-    action set_layer(bit<1> number, bit<1> overwrites) {
+    action set_layer(bit<1> number, bit<1> overwriting) {
         which = number;
-        bridge.overwrites = overwrites;
+        bridge.overwrites = overwriting;
     }
     table layer {
         key = { q_b: ternary; }
@@ -459,8 +459,8 @@ struct pint_egress_t {
 }
 
 control pint_digest(inout link_headers_t hdr, in pint_bridge_t bridge, in egress_intrinsic_metadata_t intrinsic,
-                    in egress_intrinsic_metadata_from_parser_t parsed,
-                    inout egress_intrinsic_metadata_for_deparser_t deparse, inout pint_egress_t md) {
+                    in egress_intrinsic_metadata_from_parser_t from_parser,
+                    inout egress_intrinsic_metadata_for_deparser_t deparser, inout pint_egress_t md) {
     DirectCounter<bit<64>>(CounterType_t.PACKETS) fates;
     link_use() use;
     pint_code() encode;
@@ -517,7 +517,7 @@ control pint_digest(inout link_headers_t hdr, in pint_bridge_t bridge, in egress
         fates.count();
     }
     action left_forged() {
-        deparse.drop_ctl = 1;
+        deparser.drop_ctl = 1;
         fates.count();
     }
     action sourced() {
@@ -612,7 +612,7 @@ control pint_digest(inout link_headers_t hdr, in pint_bridge_t bridge, in egress
     }
 
     action subtract_arrival() {
-        md.latency = parsed.global_tstamp[31:0] - bridge.arrival[31:0];
+        md.latency = from_parser.global_tstamp[31:0] - bridge.arrival[31:0];
     }
     action take_use() {
         md.value = md.rate + md.queue;
