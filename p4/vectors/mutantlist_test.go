@@ -27,6 +27,7 @@ var lookFirst = map[string][]string{
 
 // mutants: each bound, rounding, fold, exponent and formula of the programs whose change is not seen in nearly every packet.
 var mutants = []mutant{
+	{"nothing is changed", "v1model/weir.p4", "V1Switch(packet_parser(), ", "V1Switch(packet_parser(), ", "it is the program, which shows that what finds a mutant is the change"},
 	{"the sample's limit excludes itself", "v1model/oblivious.p4", "if (rank.a <= most) {", "if (rank.a < most) {", ""},
 	{"the sample's epoch is that of the arrival", "v1model/oblivious.p4", "bit<64> number = meta.now >> epoch_bits;", "bit<64> number = meta.arrival >> epoch_bits;", ""},
 	{"the longest datagram is no fragment's", "v1model/parser.p4", "<< 3) + meta.inside <= MAX_DATAGRAM);", "<< 3) + meta.inside < MAX_DATAGRAM);", ""},

@@ -39,7 +39,7 @@ func TestMutants(t *testing.T) {
 		t.Skipf("takes half an hour: make p4-mutants")
 	}
 	tools := bmv2test.Find(t)
-	caught, equivalent := 0, 0
+	chosen, caught, equivalent := 0, 0, 0
 	// Those that are equivalent take longest.
 	ordered := slices.Clone(mutants)
 	slices.SortStableFunc(ordered, func(a, b mutant) int { return min(len(a.equivalent), 1) - min(len(b.equivalent), 1) })
@@ -47,6 +47,7 @@ func TestMutants(t *testing.T) {
 		if asked != "all" && !strings.Contains(m.name, asked) {
 			continue
 		}
+		chosen++
 		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
 			compiled, err := m.compile(t, tools)
 			if err != nil {
@@ -66,6 +67,9 @@ func TestMutants(t *testing.T) {
 				t.Logf("%-30s %-55s caught by %s", m.file, m.name, by)
 			}
 		})
+	}
+	if chosen == 0 {
+		t.Errorf("no mutant's name has %q", asked)
 	}
 	t.Logf("%d mutants caught, %d equivalent", caught, equivalent)
 }
