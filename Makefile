@@ -262,12 +262,13 @@ check-generate: ## generated files equal what their sources give (needs the same
 p4: ## compile the P4 programs into bin/p4, those for BMv2 without a warning (p4c; P4C_BM2, P4C_BAREFOOT and BFAS say where)
 	@P4C_BM2="$(P4C_BM2)" P4C_BAREFOOT="$(P4C_BAREFOOT)" BFAS="$(BFAS)" GO="$(GO)" p4/compile.sh bin/p4
 
-# Of each of five captures so many packets go through BMv2; all of the malformed ones do.
+# Of each of five captures so many packets go through BMv2; all of the malformed ones do. P4_TABLE names a file whose table of
+# what has run is written anew (docs/p4.md).
 P4_PACKETS ?= 20000
 # What the user names must be there: then nothing is skipped.
 P4_ASKED = $(strip $(P4C_BM2)$(SIMPLE_SWITCH)$(P4_CAPTURES)$(P4_SETUPS)$(P4_SEED)$(filter-out file,$(origin P4_PACKETS)))
 P4_REQUIRE = WEIR_REQUIRE_BMV2=1 WEIR_REQUIRE_NETNS=1
-P4_TEST = $(if $(P4_ASKED),$(P4_REQUIRE)) P4C_BM2="$(P4C_BM2)" SIMPLE_SWITCH="$(SIMPLE_SWITCH)" $(GO) test -count=1 -timeout 120m -v
+P4_TEST = $(if $(P4_ASKED),$(P4_REQUIRE)) $(if $(P4_TABLE),WEIR_P4_TABLE="$(abspath $(P4_TABLE))") P4C_BM2="$(P4C_BM2)" SIMPLE_SWITCH="$(SIMPLE_SWITCH)" $(GO) test -count=1 -timeout 120m -v
 P4_QUIET = { grep --line-buffered -v -e '^=== ' -e '^PASS$$' || true; }
 
 .PHONY: p4-test

@@ -85,12 +85,15 @@ func (t Tools) compile(ctx context.Context, source, json string, more ...string)
 
 // Versions says which compiler and which switch these are.
 func (t Tools) Versions(ctx context.Context) (compiler, simple string, err error) {
-	if compiler, err = version(ctx, t.Compiler); err != nil {
+	if compiler, err = t.CompilerVersion(ctx); err != nil {
 		return "", "", err
 	}
 	simple, err = version(ctx, t.Switch)
 	return compiler, simple, err
 }
+
+// CompilerVersion says which compiler this is.
+func (t Tools) CompilerVersion(ctx context.Context) (string, error) { return version(ctx, t.Compiler) }
 
 // version is the last word of what a program says of itself: p4c names itself first,
 // simple_switch says that alone.

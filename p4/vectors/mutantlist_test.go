@@ -55,7 +55,7 @@ var mutants = []mutant{
 	{"half a round trip is in the other formula", "v1model/pint_utilisation.p4", "if (tau <= link.round_trip >> 1) {", "if (tau < link.round_trip >> 1) {", ""},
 	{"the time of the last packet is written again", "v1model/pint_utilisation.p4", "if (now > before) {", "if (now >= before) {", "with now = before, tau is 0 as before, and the register gets what it has"},
 	{"what is left of a utilisation is 0 twice", "v1model/pint_utilisation.p4", "u = (u > term) ? u - term : 64w0;", "u = (u >= term) ? u - term : 64w0;", "with u = term both are 0"},
-	{"no packet may be in the queue", "v1model/pint_utilisation.p4", "z = (x == 0 || y == 0) ? 64w0 : power;", "z = (x == 0) ? 64w0 : power;", ""},
+	{"no packet may be in the queue", "v1model/pint_utilisation.p4", "z = (x == 0 || y == 0) ? 64w0 : power;", "z = (x == 0 || y == 1) ? 64w0 : power;", ""},
 	{"codes are rounded down", "v1model/pint_codec.p4", "sum = sum + (bit<64>)round;", "", ""},
 	{"codes are rounded by a bit less", "v1model/pint_codec.p4", "sum = sum + (bit<64>)round;", "sum = sum + (bit<64>)(round >> 1);", ""},
 	{"the highest code is reached earlier", "v1model/pint_codec.p4", "} else if (steps > (bit<64>)top) {", "} else if (steps >= (bit<64>)top) {", "with steps = top the code is top on both ways"},

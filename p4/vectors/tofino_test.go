@@ -3,6 +3,7 @@ package vectors
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strings"
@@ -30,12 +31,29 @@ type tofinoRun struct {
 	packets []Packet
 	want    *Run
 	target  *tofino
+	outcome *outcome
+
+	portMetadata int // bits that the target puts in front of a packet, which nothing reads
+
+	// Of the control plane: what it has yet to write, the cells of a fragment's schedules, and the epochs that it has
+	// written, by their number; how many epochs there were by log n.
+	writes []Write
+	cells  map[string]uint64
+	epochs map[uint64]tableEntry
+	logs   map[uint64]int
+	limit  string // the register of the sample's limit
 }
 
 // newTofinoRun makes a run of a program: of the cross-connect's ports, with one stage between parse and patch, or behind it.
 func newTofinoRun(t *testing.T, program string, graph []string, change func(*Setup), defines ...string) *tofinoRun {
 	t.Helper()
-	r := &tofinoRun{target: newTofino(loadProgram(t, program, defines...))}
+	r := &tofinoRun{
+		target: newTofino(loadProgram(t, program, defines...)), cells: map[string]uint64{}, epochs: map[uint64]tableEntry{}, logs: map[uint64]int{},
+		limit: "ingress.sampler.limit", portMetadata: 64,
+	}
+	if program == "weir" { // of Tofino 2
+		r.portMetadata = 192
+	}
 	var err error
 	if r.setup, err = LoadSetup(setupDir, "patch"); err != nil {
 		t.Fatal(err)
@@ -60,10 +78,11 @@ func newTofinoRun(t *testing.T, program string, graph []string, change func(*Set
 	if r.want, err = RunGo(r.setup, r.packets); err != nil {
 		t.Fatal(err)
 	}
-	for in, out := range r.pairs() {
+	for in, out := range r.pairs() { // pint.p4 and weir.p4 have another table
 		r.target.entries["ingress.forward.pairs"] = append(r.target.entries["ingress.forward.pairs"],
 			tableEntry{[][2]*big.Int{{big.NewInt(int64(in)), nil}}, "ingress.forward.patch_to", []uint64{uint64(out)}})
 	}
+	r.outcome = ran(t, "tna/"+program+".p4", "p4test "+irVersion(t), "p4c's IR, interpreted", len(r.packets))
 	t.Logf("%s: %d packets; left out: %d that the target does not follow", program, len(r.packets), left)
 	return r
 }
@@ -133,7 +152,7 @@ func plain(p *packet.Packet, data []byte) bool {
 func (r *tofinoRun) ingress(t *testing.T, p Packet) *gress {
 	t.Helper()
 	r.target.length, r.target.mirrors = uint64(len(p.Data)+4), nil // with the frame's checksum
-	front := pack([]field{{new(big.Int), 7}, {big.NewInt(int64(p.Port)), 9}, {big.NewInt(p.Arrival & (1<<48 - 1)), 48}, {new(big.Int), 64}})
+	front := pack([]field{{new(big.Int), 7}, {big.NewInt(int64(p.Port)), 9}, {big.NewInt(p.Arrival & (1<<48 - 1)), 48}, {new(big.Int), r.portMetadata}})
 	g, err := r.target.run("ingress", slices.Concat(front, p.Data), map[string]uint64{
 		"from_parser.global_tstamp": uint64(p.Arrival) & (1<<48 - 1),
 	})
@@ -186,6 +205,7 @@ func (r *tofinoRun) output(t *testing.T, i int, g *gress, data []byte) {
 	}
 	c := comparison{packet: i}
 	c.outputs(r.want.Results[i].Out, got)
+	r.outcome.differences += len(c.list)
 	report(t, c.list)
 }
 
@@ -205,48 +225,86 @@ func TestTofinoOblivious(t *testing.T) {
 		c.Size, c.EpochBits = 8, 27 // the limit falls in each epoch
 		s.Switch.Stages["oblivious"] = &c
 	})
-	contents, err := tables.Build(r.setup.Switch, tables.Options{CPUPort: CPUPort, Now: begin})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &boundaries{contents: contents}
-	p := b.parameters("ingress.oblivious_ingress.sampler")
 	r.key("ingress.id.id_key", "ingress.id.set_key", r.parseKey())
-	r.key("ingress.sampler.key", "ingress.sampler.set_key", p["key_p"]<<32|p["key_q"])
-	writes, copies := r.want.Writes, 0
+	r.key("ingress.sampler.key", "ingress.sampler.set_key", r.rankKey(t))
+	r.writes = r.want.Writes
+	copies := 0
 	for i, in := range r.packets {
-		limit := -1
-		for len(writes) > 0 && writes[0].Before <= i {
-			if strings.HasSuffix(writes[0].Register, ".threshold") {
-				limit = int(writes[0].Value)
-			}
-			writes = writes[1:]
-		}
-		if limit >= 0 {
-			r.target.registers["ingress.sampler.limit"] = [][]*big.Int{{big.NewInt(int64(limit))}}
-		}
+		r.advance(i)
 		g := r.ingress(t, in)
 		r.output(t, i, g, g.out)
-		var want []byte
-		for _, m := range r.want.Results[i].Messages {
-			want = append(want, []byte{1, 0, 0, 0}...)
-			want = binary.BigEndian.AppendUint16(want, in.Port)
-			want = append(want, 0, 0, 0, 0)
-			want = binary.BigEndian.AppendUint64(want, m.ID)
-			want = append(want, binary.BigEndian.AppendUint64(nil, uint64(in.Arrival))[2:]...)
+		copies += len(r.target.mirrors)
+		r.reports(t, i, r.target.mirrors)
+	}
+	if r.compareTotals(t, "ingress.sampler.totals"); copies == 0 || copies == len(r.packets) {
+		t.Error("none or all of the packets were admitted")
+	}
+	t.Logf("%d copies", copies)
+}
+
+// rankKey is the key of the sampler's hash.
+func (r *tofinoRun) rankKey(t *testing.T) uint64 {
+	t.Helper()
+	c, ok := stageConfig[oblivious.Config](r.setup.Switch, "oblivious")
+	if !ok {
+		t.Fatal("no stage oblivious")
+	}
+	main, _ := c.Samplers(hash.CRC)
+	return hash.Key(main.RankSeed())
+}
+
+// advance writes what the control plane has written when a packet comes: the sample's limit, and the schedules of epochs.
+func (r *tofinoRun) advance(i int) {
+	for ; len(r.writes) > 0 && r.writes[0].Before <= i; r.writes = r.writes[1:] {
+		w := r.writes[0]
+		if strings.HasSuffix(w.Register, ".threshold") {
+			r.target.registers[r.limit] = [][]*big.Int{{new(big.Int).SetUint64(w.Value)}}
 		}
-		got := slices.Concat(r.target.mirrors...)
-		if copies += len(r.target.mirrors); string(got) != string(want) {
-			t.Fatalf("packet %d: a copy with % x, want % x", i, got, want)
+		if _, name, ok := strings.Cut(w.Register, "fragment_0."); ok {
+			r.cells[name+fmt.Sprint(w.Index)] = w.Value
+			if name == "schedule_epoch" {
+				r.schedule(w.Value, w.Index)
+			}
 		}
 	}
-	total := r.target.counters["ingress.sampler.totals"][0]
+}
+
+// reports compares the copies for the control plane with the messages of a packet.
+func (r *tofinoRun) reports(t *testing.T, i int, mirrors [][]byte) {
+	t.Helper()
+	var want []byte
+	for _, m := range r.want.Results[i].Messages {
+		want = append(want, m.report()...)
+	}
+	if got := slices.Concat(mirrors...); string(got) != string(want) {
+		r.outcome.differences++
+		t.Errorf("packet %d: a copy with % x, want % x", i, got, want)
+	}
+}
+
+// report is a message as a report_t of p4/tna/include/headers.p4.
+func (m *Message) report() (b []byte) {
+	record := Message{Kind: m.Kind, InPort: m.InPort, ID: m.ID, Arrival: m.Arrival}
+	if m.Kind == MessageRecord {
+		record = *m
+	}
+	b = append(b, record.Kind, record.Hop)
+	b = binary.BigEndian.AppendUint16(b, record.Plan)
+	b = binary.BigEndian.AppendUint16(b, record.InPort)
+	b = binary.BigEndian.AppendUint16(b, record.OutPort)
+	b = binary.BigEndian.AppendUint16(b, uint16(record.Digest))
+	b = binary.BigEndian.AppendUint64(b, record.ID)
+	return append(b, binary.BigEndian.AppendUint64(nil, uint64(record.Arrival))[2:]...)
+}
+
+// compareTotals compares the counter of what arrived.
+func (r *tofinoRun) compareTotals(t *testing.T, counter string) {
+	t.Helper()
+	total := r.target.counters[counter][0]
 	count, size := r.want.State["oblivious_ingress.packets"], r.want.State["oblivious_ingress.bytes"]
 	if total == nil || total[0] != count[0]+count[1] || total[1] != size[0]+size[1] {
+		r.outcome.differences++
 		t.Errorf("%v packets and bytes, want %d and %d", total, count[0]+count[1], size[0]+size[1])
-	}
-	if t.Logf("%d copies", copies); copies == 0 || copies == len(r.packets) {
-		t.Error("none or all of the packets were admitted")
 	}
 }
 
@@ -265,7 +323,6 @@ func TestTofinoDisketch(t *testing.T) {
 }
 
 func testTofinoDisketch(t *testing.T, fragment disketch.Fragment) {
-	const epochBits = 24
 	r := newTofinoRun(t, "disketch", []string{"parse", "patch", "disketch"}, func(s *Setup) {
 		c := *s.Switch.Stages["disketch"].(*disketch.Config)
 		c.EpochBits, c.Fragments = epochBits, []disketch.Fragment{fragment}
@@ -273,53 +330,10 @@ func testTofinoDisketch(t *testing.T, fragment disketch.Fragment) {
 		s.Switch.Stages["disketch"] = &c
 	}, fmt.Sprintf("DISKETCH_EPOCH_BITS=%d", epochBits))
 	r.key("ingress.hash_flow.flow_key", "ingress.hash_flow.set_key", r.parseKey())
-	for i := range r.setup.Switch.Ports {
-		if strings.HasPrefix(r.setup.Switch.Ports[i].Name, "h") {
-			for _, gress := range []string{"ingress", "egress"} {
-				r.target.entries[gress+".ports.hosts"] = append(r.target.entries[gress+".ports.hosts"],
-					tableEntry{[][2]*big.Int{{big.NewInt(int64(i)), nil}}, gress + ".ports.host", nil})
-			}
-		}
-	}
-	if fragment.Unit == "bytes" {
-		r.target.defaults["egress.fragment.unit"] = tableEntry{action: "egress.fragment.bytes"}
-	}
-	r.target.entries["egress.fragment.count"] = countEntries(fragment.Kind == "countsketch", !fragment.OneSubepoch)
-
-	control := fragmentControl(0)
-	cells := map[string]uint64{}
-	epochs := map[uint64]tableEntry{}
-	logs := map[uint64]int{}
-	writes := r.want.Writes
+	r.fragmentTables("ports", fragment)
+	r.writes = r.want.Writes
 	for i, in := range r.packets {
-		for ; len(writes) > 0 && writes[0].Before <= i; writes = writes[1:] {
-			w := writes[0]
-			_, name, ok := strings.Cut(w.Register, "fragment_0.")
-			if !ok {
-				continue
-			}
-			cells[name+fmt.Sprint(w.Index)] = w.Value
-			if name != "schedule_epoch" {
-				continue
-			}
-			of := func(name string) uint64 { return cells[name+fmt.Sprint(w.Index)] }
-			number := w.Value & (1<<(32-epochBits) - 1)
-			logs[of("schedule_log")]++
-			flip := of("schedule_flip")
-			if of("schedule_log") == 0 {
-				flip ^= w.Value & 1
-			}
-			halves := func(k uint64) []uint64 { return []uint64{k >> 32, k & (1<<32 - 1)} }
-			epochs[number] = tableEntry{[][2]*big.Int{{new(big.Int).SetUint64(number), nil}},
-				fmt.Sprintf("egress.fragment.begin_%d", of("schedule_log")),
-				slices.Concat(halves(of("schedule_key")), halves(of("cell_key")), []uint64{flip}),
-			}
-			delete(epochs, (number-2)&(1<<(32-epochBits)-1))
-			r.target.entries["egress.fragment.schedule"] = nil
-			for _, e := range epochs {
-				r.target.entries["egress.fragment.schedule"] = append(r.target.entries["egress.fragment.schedule"], e)
-			}
-		}
+		r.advance(i)
 		g := r.ingress(t, in)
 		if g.read("deparser.drop_ctl").Sign() != 0 {
 			r.output(t, i, g, nil)
@@ -327,12 +341,59 @@ func testTofinoDisketch(t *testing.T, fragment disketch.Fragment) {
 		}
 		r.output(t, i, g, r.egress(t, in, g).out)
 	}
+	r.compareFragment(t, fragment)
+}
+
+// The length of epochs, when the programs are compiled.
+const (
+	epochBits     = 24
+	epochBitsMask = 1<<(32-epochBits) - 1
+)
+
+// fragmentTables fills the tables of DiSketch; ports is the name of what knows the hosts' ports.
+func (r *tofinoRun) fragmentTables(ports string, fragment disketch.Fragment) {
+	for i := range r.setup.Switch.Ports {
+		if strings.HasPrefix(r.setup.Switch.Ports[i].Name, "h") {
+			for _, gress := range []string{"ingress.", "egress."} {
+				r.entry(gress+ports+".hosts", exactly(uint64(i)), gress+ports+".host")
+			}
+		}
+	}
+	if fragment.Unit == "bytes" {
+		r.target.defaults["egress.fragment.unit"] = tableEntry{action: "egress.fragment.bytes"}
+	}
+	r.target.entries["egress.fragment.count"] = countEntries(fragment.Kind == "countsketch", !fragment.OneSubepoch)
+}
+
+// schedule writes the one of an epoch, whose cells have an index, and removes that of the epoch before the last.
+func (r *tofinoRun) schedule(epoch uint64, index int) {
+	of := func(name string) uint64 { return r.cells[name+fmt.Sprint(index)] }
+	number := epoch & epochBitsMask
+	r.logs[of("schedule_log")]++
+	flip := of("schedule_flip")
+	if of("schedule_log") == 0 {
+		flip ^= epoch & 1
+	}
+	halves := func(k uint64) []uint64 { return []uint64{k >> 32, k & (1<<32 - 1)} }
+	r.epochs[number] = tableEntry{
+		exactly(number), fmt.Sprintf("egress.fragment.begin_%d", of("schedule_log")),
+		slices.Concat(halves(of("schedule_key")), halves(of("cell_key")), []uint64{flip}),
+	}
+	delete(r.epochs, (number-2)&epochBitsMask)
+	r.target.entries["egress.fragment.schedule"] = slices.Collect(maps.Values(r.epochs))
+}
+
+// compareFragment compares a fragment's cells and what they are of.
+func (r *tofinoRun) compareFragment(t *testing.T, fragment disketch.Fragment) {
+	t.Helper()
+	control := fragmentControl(0)
 	var got []uint64
 	for _, c := range r.target.registers["egress.fragment.cells"] {
 		got = append(got, c[0].Uint64())
 	}
 	c := comparison{packet: -1}
 	c.state(State{control + "cells": r.want.State[control+"cells"]}, State{control + "cells": got})
+	r.outcome.differences += len(c.list)
 	report(t, c.list)
 	for bank := range uint64(2) {
 		counted, seen := new([2]uint64), new([2]uint64)
@@ -348,10 +409,11 @@ func testTofinoDisketch(t *testing.T, fragment disketch.Fragment) {
 		}
 		want := [3]uint64{r.want.State[control+"packets"][bank], r.want.State[control+"value"][bank], r.want.State[control+"seen"][bank]}
 		if got := [3]uint64{counted[0], value, seen[0]}; got != want || want[0] == 0 {
+			r.outcome.differences++
 			t.Errorf("bank %d: packets, value and seen are %v, want %v", bank, got, want)
 		}
 	}
-	t.Logf("epochs by log n: %v", logs)
+	t.Logf("epochs by log n: %v", r.logs)
 }
 
 // countEntries are those of the table count, as p4/tna/include/disketch_control.p4 says.
@@ -373,6 +435,32 @@ func countEntries(signs, twice bool) (all []tableEntry) {
 	return all
 }
 
+// The length of intervals, when the programs are compiled.
+const intervalBits = 25
+
+// twoRows makes a side of LDS one that the target has.
+func twoRows(s *Setup, side string, byShim bool) {
+	c := *s.Switch.Stages[side].(*lds.Config)
+	c.Rows, c.Columns, c.Virtual, c.IntervalBits, c.IntervalBit, c.Banks = 2, 1<<ldsColumnBits, 1, intervalBits, byShim, []float64{0.3, 1}
+	s.Switch.Stages[side] = &c
+}
+
+// pointTables fills the tables of LDS' measurement points, but for the keys of hashes.
+func (r *tofinoRun) pointTables(byShim bool) {
+	for i, accept := range r.setup.Switch.Stages["lds_ingress"].(*lds.Config).Sketch(hash.CRC).Accepts() {
+		r.target.registers[fmt.Sprintf("ingress.points.rates.limit%d", i)] = [][]*big.Int{{new(big.Int).SetUint64(accept - 1)}}
+	}
+	if byShim {
+		r.entry("ingress.points.mark", exactly(1), "ingress.points.by_shim")
+	}
+	for side, gress := range []string{"ingress", "egress"} {
+		r.target.defaults[gress+".points.clock.clock"] = tableEntry{action: gress + ".points.clock.shift", args: []uint64{1 << intervalBits / 2}}
+		for port, number := range points(r.setup.Switch.Stages[sides[side]].(*lds.Config), r.setup.Switch) {
+			r.entry(gress+".points.point_of.points", exactly(uint64(port)), gress+".points.point_of.set_point", uint64(number))
+		}
+	}
+}
+
 // TestTofinoLDS: cells of both sides, made of the registers as p4/tna/include/lds_control.p4 says, and packets.
 func TestTofinoLDS(t *testing.T) {
 	for _, byShim := range []bool{false, true} {
@@ -381,34 +469,17 @@ func TestTofinoLDS(t *testing.T) {
 }
 
 func testTofinoLDS(t *testing.T, byShim bool) {
-	const intervalBits = 25
 	r := newTofinoRun(t, "lds", []string{"parse", "lds_ingress", "patch", "lds_egress"}, func(s *Setup) {
 		for _, side := range sides {
-			c := *s.Switch.Stages[side].(*lds.Config)
-			c.Rows, c.Columns, c.Virtual, c.IntervalBits, c.IntervalBit, c.Banks = 2, 1<<ldsColumnBits, 1, intervalBits, byShim, []float64{0.3, 1}
-			s.Switch.Stages[side] = &c
+			twoRows(s, side, byShim)
 		}
 	}, fmt.Sprintf("LDS_INTERVAL_BITS=%d", intervalBits), fmt.Sprintf("TNA_LDS_COLUMN_BITS=%d", ldsColumnBits))
-	config := r.setup.Switch.Stages["lds_ingress"].(*lds.Config)
-	sketch := config.Sketch(hash.CRC)
+	sketch := r.setup.Switch.Stages["lds_ingress"].(*lds.Config).Sketch(hash.CRC)
 	r.key("ingress.id.id_key", "ingress.id.set_key", r.parseKey())
 	r.key("ingress.digest.digest_key", "ingress.digest.set_key", hash.Key(sketch.PacketSeed(0)))
 	r.key("ingress.packet.columns_key", "ingress.packet.set_key", hash.Key(sketch.FlowSeed(0)))
 	r.key("ingress.packet.hash_flow.flow_key", "ingress.packet.hash_flow.set_key", hash.Key(0))
-	for i, accept := range sketch.Accepts() {
-		r.target.registers[fmt.Sprintf("ingress.points.rates.limit%d", i)] = [][]*big.Int{{new(big.Int).SetUint64(accept - 1)}}
-	}
-	if byShim {
-		r.target.entries["ingress.points.mark"] = []tableEntry{{[][2]*big.Int{{big.NewInt(1), nil}}, "ingress.points.by_shim", nil}}
-	}
-	for side, gress := range []string{"ingress", "egress"} {
-		r.target.defaults[gress+".points.clock.clock"] = tableEntry{action: gress + ".points.clock.shift", args: []uint64{1 << intervalBits / 2}}
-		for port, number := range points(r.setup.Switch.Stages[sides[side]].(*lds.Config), r.setup.Switch) {
-			table := gress + ".points.point_of.points"
-			r.target.entries[table] = append(r.target.entries[table],
-				tableEntry{[][2]*big.Int{{big.NewInt(int64(port)), nil}}, gress + ".points.point_of.set_point", []uint64{uint64(number)}})
-		}
-	}
+	r.pointTables(byShim)
 	for i, in := range r.packets {
 		g := r.ingress(t, in)
 		if g.read("deparser.drop_ctl").Sign() != 0 {
@@ -449,6 +520,7 @@ func (r *tofinoRun) compareSide(t *testing.T, name, gress string, interval uint6
 					}
 				}
 				if counted += n; got != want {
+					r.outcome.differences++
 					if faults++; faults < 5 {
 						t.Errorf("%s bank %d, row %d, column %d: sum, count, bytes and digest are %x, want %x", gress, bank, row, column, got, want)
 					}
@@ -460,4 +532,16 @@ func (r *tofinoRun) compareSide(t *testing.T, name, gress string, interval uint6
 		t.Errorf("%s: %d packets in cells, %d cells differ", gress, counted, faults)
 	}
 	t.Logf("%s: %d packets in cells", gress, counted)
+}
+
+// TestTofinoCompiles: p4test takes all programs of p4/tna.
+func TestTofinoCompiles(t *testing.T) {
+	for _, name := range []string{"pint", "disketch", "oblivious", "lds", "weir"} {
+		p := loadProgram(t, name)
+		for _, part := range []string{"ingress_parser", "ingress", "ingress_deparser", "egress_parser", "egress", "egress_deparser"} {
+			if p.parts[part] == nil {
+				t.Errorf("%s has no %s", name, part)
+			}
+		}
+	}
 }

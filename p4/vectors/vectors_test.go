@@ -20,7 +20,12 @@ import (
 
 func TestMain(m *testing.M) {
 	netnstest.Isolate()
-	m.Run()
+	code := m.Run()
+	if err := writeTable(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
 }
 
 const (
@@ -199,7 +204,8 @@ func TestBMv2(t *testing.T) {
 					Setup: name, Capture: capture, Seed: seed + uint64(i), Compiler: compiler, Switch: simple, Program: sourceDigest(t),
 				}}
 				v.Packets = packets(t, s, capture, count, v.Seed)
-				compareFresh(t, tools, compiled, s, v)
+				o := ran(t, "v1model/weir.p4", "p4c-bm2-ss "+compiler, "BMv2 "+simple, len(v.Packets))
+				o.differences += compareFresh(t, tools, compiled, s, v)
 				done++
 				t.Logf("%s: %d packets; %d of %d, %v", name+"/"+shortName(capture), len(v.Packets), done, len(setups)*len(captures), time.Since(begun).Round(time.Second))
 				if *update && !t.Failed() {
@@ -259,8 +265,8 @@ func compile(t *testing.T, tools bmv2.Tools) string {
 	return bmv2test.Compile(t, tools, program, "WEIR_GIVEN_TIME")
 }
 
-// compareFresh runs both sides, and completes the vector.
-func compareFresh(t *testing.T, tools bmv2.Tools, compiled string, s *Setup, v *Vector) {
+// compareFresh runs both sides, and completes the vector. It returns how many differences there were.
+func compareFresh(t *testing.T, tools bmv2.Tools, compiled string, s *Setup, v *Vector) int {
 	t.Helper()
 	want, err := RunGo(s, v.Packets)
 	if err != nil {
@@ -268,14 +274,14 @@ func compareFresh(t *testing.T, tools bmv2.Tools, compiled string, s *Setup, v *
 	}
 	got := runP4(t, tools, compiled, s, v.Packets, want)
 	if got == nil {
-		return
+		return 0 // the test has failed
 	}
 	v.Results, v.Writes, v.State = got.Results, got.Writes, got.State
 	differences := Compare(v.Packets, want, got)
 	if len(differences) != 0 && differences[0].Packet > 0 {
 		// What comes of a packet of which nothing is to come is found with a later one: so once more, with time.
 		if got = runP4(t, tools, compiled, s, v.Packets, want, slowly(differences[0].Packet)); got == nil {
-			return
+			return 0
 		}
 		if again := Compare(v.Packets, want, got); len(again) != 0 {
 			differences = again
@@ -284,6 +290,7 @@ func compareFresh(t *testing.T, tools bmv2.Tools, compiled string, s *Setup, v *
 		}
 	}
 	report(t, differences)
+	return len(differences)
 }
 
 // slowly waits for all that comes of the packets in front of one, and of that.

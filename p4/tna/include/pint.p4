@@ -708,7 +708,7 @@ control pint_digest(inout link_headers_t hdr, in pint_bridge_t bridge, in egress
             if (bridge.interval == 1) {
                 mark_interval();
             }
-        } else if (md.encodes == 1) {
+        } else if (md.encodes == 1 && bridge.from_edge == 0) { // from one edge to another a host's own shim stays
             write_digest();
         }
     }
