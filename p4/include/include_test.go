@@ -57,7 +57,7 @@ var goNames = map[string][]string{
 		"SOURCED sourced", "TRANSITED transited", "SUNK sunk", "LOCAL local", "LEFT_BARE leftBare", "LEFT_MTU leftMTU",
 		"LEFT_ROOM leftRoom", "LEFT_OTHER leftOther", "LEFT_NONZERO leftNonzero", "LEFT_OWN leftOwn",
 		"LEFT_LOOPING leftLooping", "LEFT_FORGED leftForged", "UNKNOWN_PLAN unknownPlan", "HOP_SATURATED hopSaturated",
-		"HOP_UNKNOWN hopUnknown", "LOOPS_FOUND loopsFound", "RECORDED recorded", "RING_FULL ringFull", "PINT_COUNTS numCounts",
+		"HOP_UNKNOWN hopUnknown", "LOOPS_FOUND loopsFound", "RECORDED recorded", "RING_FULL ringFull", "PINT_COUNTS numProgramCounts",
 	},
 }
 

@@ -37,8 +37,14 @@ const (
 	loopsFound
 	recorded // pushed to the ring
 	ringFull // records lost
-	feedbacks
-	feedbacksLost
+
+	numProgramCounts // those before are a P4 program's, too
+)
+
+// Of messages to sources.
+const (
+	feedbacks     = numProgramCounts + iota // sent
+	feedbacksLost                           // no frame was free, or no room in the batch
 	numCounts
 )
 

@@ -379,10 +379,12 @@ func (s *stage) sink(b *packet.Batch, p *packet.Packet) count {
 		return leftLooping
 	}
 	if i := s.of(shim); i >= 0 {
-		r := s.describe(b, p, s.plans[i].id, hops, s.plans[i].digestOf(shim))
-		s.push(&record{Record: r})
+		digest := s.plans[i].digestOf(shim)
+		s.record(b, p, s.plans[i].id, hops, digest)
 		if s.feedback != nil {
-			s.feedBack(b, p, i, &r)
+			var r record
+			r.describe(b, p, s.plans[i].id, hops, digest, false)
+			s.feedBack(b, p, i, &r.Record)
 		}
 	}
 	s.strip(p, data, shim, end)
