@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
 
 	"github.com/weirswitch/weir/pipeline/packet"
@@ -125,6 +127,19 @@ type RouteFollower interface {
 // Joined is a Module that works with others of its graph. Join is called once, before Stage, with the checked graph.
 type Joined interface {
 	Join(chain []Named) error
+}
+
+// Join has the modules of a graph that work with others join them, and reports all faults.
+func Join(chain []Named) error {
+	var errs []error
+	for _, n := range chain {
+		if j, ok := n.Module.(Joined); ok {
+			if err := j.Join(chain); err != nil {
+				errs = append(errs, fmt.Errorf("stage %q: %w", n.Name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Excluder is a forwarding Module of which other modules can take ports that are theirs. Exclude is called once, before Stage.

@@ -179,15 +179,8 @@ func Build(names []string, configs map[string]any, env pipeline.Env) ([]pipeline
 	if err := pipeline.Check(chain); err != nil {
 		return nil, err
 	}
-	for _, n := range chain {
-		if j, ok := n.Module.(pipeline.Joined); ok {
-			if err := j.Join(chain); err != nil {
-				errs = append(errs, fmt.Errorf("stage %q: %w", n.Name, err))
-			}
-		}
-	}
-	if errs != nil {
-		return nil, errors.Join(errs...)
+	if err := pipeline.Join(chain); err != nil {
+		return nil, err
 	}
 	for _, n := range chain {
 		if r, ok := n.Module.(pipeline.Router); ok {

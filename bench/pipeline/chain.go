@@ -154,7 +154,7 @@ func newChain(names []string, configs map[string]any, env pipeline.Env) (*chain,
 	if errs != nil {
 		return nil, errors.Join(errs...)
 	}
-	return c, nil
+	return c, pipeline.Join(c.modules)
 }
 
 func newEnv(portNames []string, workers int, f hash.Family) pipeline.Env {

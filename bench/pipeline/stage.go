@@ -90,6 +90,9 @@ func (s *Stage) graphs() ([]stageGraph, error) {
 	case pipeline.RoleEgress:
 		with = []string{"parse", "patch", s.Name}
 	}
+	if s.Name == "tunnel" || s.Name == "encap" { // halves, which work together alone
+		with = []string{"parse", "tunnel", "patch", "encap"}
+	}
 	list := []stageGraph{{name: "without", stages: without}, {name: "with", stages: with}}
 	if m.Needs() != 0 {
 		list = slices.Insert(list, 1, stageGraph{name: "parser", stages: without, needs: true})

@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,8 +26,8 @@ func TestWaits(t *testing.T) {
 	for !allowed.IsSet(core) {
 		core++
 	}
-	threads, stop := make(chan int), make(chan struct{})
-	ended := make(chan struct{})
+	threads, ended := make(chan int), make(chan struct{})
+	var stop atomic.Bool
 	for range 2 {
 		go func() {
 			runtime.LockOSThread() // and never unlocked: the thread ends, and its affinity with it
@@ -36,14 +37,9 @@ func TestWaits(t *testing.T) {
 				t.Error(err)
 			}
 			threads <- unix.Gettid()
-			for {
-				select {
-				case <-stop:
-					ended <- struct{}{}
-					return
-				default:
-				}
+			for !stop.Load() { // so that both always want the core
 			}
+			ended <- struct{}{}
 		}()
 	}
 	first := <-threads
@@ -54,7 +50,7 @@ func TestWaits(t *testing.T) {
 		time.Sleep(time.Millisecond) // the loop's event is the kernel's figure, not this time
 		watched()
 	}
-	close(stop)
+	stop.Store(true)
 	<-ended
 	<-ended
 	for name, late := range map[string]time.Duration{
