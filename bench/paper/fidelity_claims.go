@@ -61,7 +61,7 @@ var pintClaims = []Claim{
 	{Where: "Fig. 9, in HPCC's network", Says: "as above", Figure: "pint-fig9",
 		Method: []string{"median, 8 bits, 500 packets, sketch: network.b8.sketch.median.error.packets500", "p99: network.b8.sketch.p99.error.packets500", "median, 4 bits, sketch: network.b4.sketch.median.error.packets500", "p99: network.b4.sketch.p99.error.packets500"},
 		Best:   []string{"median, 8 bits: network.b8.median.error.packets500", "p99: network.b8.p99.error.packets500", "median, 4 bits: network.b4.median.error.packets500", "p99: network.b4.p99.error.packets500", "of compression alone, 4 bits, p99: network.b4.p99.compression"},
-		Beyond: "the order of a flow's packets: each sample stands for those nearest to it, as queues change slowly", Differs: hpccModel + "; Hadoop at 50 % of load; codes from 41 ns to 16 us, 8.6 octaves, where the model's have 6, so that 4 bits are coarser", Spread: 0.3},
+		Beyond: "the order of a flow's packets: each sample stands for those nearest to it, as queues change slowly", Differs: hpccModel + "; Hadoop at 50 % of load; codes from 41 ns to 16 us, 8.6 octaves, where the model's have 6, so that 4 bits are coarser; of eight ranges that were tried on this traffic the best, so these figures are in-sample", Spread: 0.3},
 	{Where: "Fig. 10, Kentucky, 59 hops", Says: "2 times 8 bits: 42 packets, 94 at the 99th percentile", Figure: "pint-fig10",
 		Method:  []string{"kentucky.59.2x8.paper.mean", "p99: kentucky.59.2x8.paper.p99"},
 		Best:    []string{"other layers, the paper's hashes: kentucky.59.2x8.hashed.mean", "linear hashes: kentucky.59.2x8.mean", "p99: kentucky.59.2x8.p99", "links known: kentucky.59.2x8.topology.mean"},
