@@ -173,6 +173,9 @@ func (c *Config) compileGroups(ports []string, s *settings, errs *faults) (share
 	none := uint16(len(c.Groups))
 	for i := range s.byPort {
 		s.byPort[i] = none
+		if i < len(ports) && ports[i] == "" {
+			s.byPort[i] = none + 1 // a port that is being removed still receives
+		}
 	}
 	for i := range c.Groups {
 		g := &c.Groups[i]
@@ -212,7 +215,7 @@ func (c *Config) compileGroups(ports []string, s *settings, errs *faults) (share
 		}
 		s.groups = append(s.groups, compiled)
 	}
-	s.groups = append(s.groups, group{permit: true})
+	s.groups = append(s.groups, group{permit: true}, group{}) // of ports of no group, and of those that are being removed
 	return shares
 }
 

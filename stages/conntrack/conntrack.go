@@ -243,7 +243,9 @@ func (s *stage) track(b *packet.Batch, p *packet.Packet, l *look) packet.Reason 
 		case segmentInvalid:
 			return reasonInvalid
 		case segmentIgnored:
-			e.passed(p.InPort, dir)
+			if dir != 0 {
+				e.flags |= flagReplied // but that is no proof that it came from the other side: the ports stay
+			}
 			return 0
 		case segmentReopens:
 			s.table.remove(n)
@@ -274,7 +276,9 @@ func (e *entry) passed(port uint16, dir uint8) {
 		e.inPort = port
 		return
 	}
-	e.replyPort = port
+	if e.replyPort == noPort { // a third port does not take the place of the one that answered first
+		e.replyPort = port
+	}
 	e.flags |= flagReplied
 }
 

@@ -88,6 +88,10 @@ func (s *stage) first(p *packet.Packet, data []byte) {
 			oldest = i
 			break
 		}
+		if set[i].key == (key{}) { // no datagram yet, nor behind it: its deadline is no time
+			oldest = i
+			break
+		}
 		if int32(set[i].deadline-set[oldest].deadline) < 0 {
 			oldest = i
 		}

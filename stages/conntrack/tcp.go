@@ -317,7 +317,8 @@ func (e *entry) reset(s *segment, dir, old uint8) (next uint8, checked bool) {
 	c := &e.tcp
 	next = stateClosed
 	established := old == stateEstablished && e.flags&flagConfirmed != 0
-	if other := &c.sides[dir&1^1]; other.flags&sideAcked != 0 {
+	// What was acknowledged may be of an earlier connection where a SYN was let through.
+	if other := &c.sides[dir&1^1]; other.flags&sideAcked != 0 && c.lastKind != segmentSyn {
 		switch {
 		case s.seq == 0 && !established, old >= stateFinWait && old != stateSynSent2:
 			return next, false // of a connection that ends, the window decides
@@ -402,11 +403,6 @@ func (c *tcp) inWindow(state uint8, s *segment, dir uint8, liberal bool) verdict
 			return segmentPasses
 		}
 	}
-	if s.fragment {
-		// How much data the other fragments have is not known, so no window can be held from here on.
-		sender.flags |= sideLiberal
-		receiver.flags |= sideLiberal
-	}
 	if !acks || s.flags&flagRST != 0 && ack == 0 {
 		ack, sack = receiver.end, receiver.end
 	}
@@ -440,6 +436,11 @@ func (c *tcp) inWindow(state uint8, s *segment, dir uint8, liberal bool) verdict
 		}
 		return segmentPasses
 	}
+	if s.fragment && s.flags&flagRST == 0 {
+		// It is in the windows. How much data the other fragments have is not known, so none can be held from here on.
+		sender.flags |= sideLiberal
+		receiver.flags |= sideLiberal
+	}
 	if !syn {
 		win <<= sender.scale
 	}
@@ -464,10 +465,10 @@ func (c *tcp) inWindow(state uint8, s *segment, dir uint8, liberal bool) verdict
 		receiver.flags &^= sideUnanswered
 	}
 	if s.kind == segmentAck {
-		if c.lastDir == dir && c.lastSeq == seq && c.lastAck == ack && c.lastEnd == end && c.lastWin == uint16(win) {
+		if c.lastDir == dir && c.lastSeq == seq && c.lastAck == ack && c.lastEnd == end && c.lastWin == uint16(s.win) {
 			c.retransmits = min(c.retransmits+1, 200)
 		} else {
-			c.lastDir, c.lastSeq, c.lastAck, c.lastEnd, c.lastWin = dir, seq, ack, end, uint16(win)
+			c.lastDir, c.lastSeq, c.lastAck, c.lastEnd, c.lastWin = dir, seq, ack, end, uint16(s.win)
 			c.retransmits = 0
 		}
 	}

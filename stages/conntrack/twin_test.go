@@ -28,7 +28,8 @@ type twinConn struct {
 	deadline  uint32
 	since     uint32
 	payer, in int
-	reply     int // -1: not answered
+	reply     int // the port that answered first; -1: none has by a packet that passed its checks
+	replied   bool
 	rules     int
 	entry     entry // of TCP
 	confirmed bool
@@ -166,7 +167,7 @@ func (w *twin) decide(q *probe, now uint32) packet.Reason {
 	if q.proto == 6 {
 		old := c.entry.state
 		c.entry.flags = 0
-		if c.reply >= 0 {
+		if c.replied {
 			c.entry.flags |= flagReplied
 		}
 		if c.confirmed {
@@ -182,22 +183,26 @@ func (w *twin) decide(q *probe, now uint32) packet.Reason {
 			w.remove(c)
 			return 0
 		case segmentPasses:
-			if c.reply >= 0 && c.entry.state == stateEstablished && (old == stateSynReceived || old == stateEstablished) {
+			if c.replied && c.entry.state == stateEstablished && (old == stateSynReceived || old == stateEstablished) {
 				c.confirmed = true
 			}
 			if ticks, renewed := c.entry.lifetime(&s, old, w.settings); renewed {
 				c.deadline = now + ticks
 			}
 		case segmentIgnored:
+			c.replied = c.replied || dir != 0
+			return 0
 		}
 	} else {
 		w.prolong(c, now)
 	}
-	if dir == 0 {
+	switch {
+	case dir == 0:
 		c.in = q.port
-	} else {
+	case c.reply == -1:
 		c.reply = q.port
 	}
+	c.replied = c.replied || dir != 0
 	return 0
 }
 
@@ -207,13 +212,13 @@ func (w *twin) prolong(c *twinConn, now uint32) {
 	switch c.first.proto {
 	case 17:
 		lives = t.UDP
-		if c.reply >= 0 && now-c.since > uint32(2*time.Second>>tickShift) {
+		if c.replied && now-c.since > uint32(2*time.Second>>tickShift) {
 			c.confirmed, lives = true, t.UDPStream
 		}
 	case 1, 58:
 		lives = t.ICMP
 	default:
-		c.confirmed = c.confirmed || c.reply >= 0
+		c.confirmed = c.confirmed || c.replied
 	}
 	c.deadline = now + uint32(lives>>tickShift)
 }
