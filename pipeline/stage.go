@@ -124,6 +124,12 @@ type RouteFollower interface {
 	FollowRoutes(r Router)
 }
 
+// Copier is a Module whose stage makes more copies of a packet than there are ports.
+type Copier interface {
+	// Copies is how many it makes at most.
+	Copies() int
+}
+
 // Joined is a Module that works with others of its graph. Join is called once, before Stage, with the checked graph.
 type Joined interface {
 	Join(chain []Named) error

@@ -333,9 +333,15 @@ func TestTunnelFloods(t *testing.T) {
 	}
 }
 
-// TestTunnelTooLong wants an ICMP error, with the next batch, for what exceeds the underlay's MTU.
+// TestTunnelTooLong wants an ICMP error, with the next batch, for what exceeds the underlay's MTU, but not about a packet that is flooded: the
+// bridge would learn from it that the station is in the tunnel.
 func TestTunnelTooLong(t *testing.T) {
-	a, _ := pair(t, "192.0.2.1/24", "192.0.2.2/24", "vxlan", nil)
+	a, b := pair(t, "192.0.2.1/24", "192.0.2.2/24", "vxlan", nil)
+	dropped(t, a.run(station, inner(2, 1, true, 0, 1500-50-40-8+1)), tunnel.ReasonTooLong)
+	if out := a.run(station, inner(2, 1, true, 0, 10)); len(out) != 1 || out[0].port != under {
+		t.Errorf("about a station that is not known: %v", out)
+	}
+	a.run(under, one(t, b.run(station, inner(1, 2, false, 0, 30)), under))
 	fits := inner(2, 1, true, 0, 1500-50-40-8)
 	one(t, a.run(station, fits), under)
 	dropped(t, a.run(station, inner(2, 1, true, 0, 1500-50-40-8+1)), tunnel.ReasonTooLong)

@@ -108,7 +108,13 @@ func (s *Switch) slots(number, queues int) []slot {
 // frames. It is called on the worker, between two batches, or before it runs.
 func (w *Worker) seat(n, cacheBound int) {
 	w.cache.Bound(cacheBound)
-	capacity := packet.BatchSize * min(max(n, 2), maxCopies)
+	copies := max(n, 2)
+	for _, m := range w.sw.chain {
+		if c, ok := m.Module.(pipeline.Copier); ok {
+			copies = max(copies, c.Copies())
+		}
+	}
+	capacity := packet.BatchSize * min(copies, maxCopies)
 	if w.batch == nil || cap(w.batch.Pkts) < capacity {
 		w.batch = packet.NewBatch(w.cache, capacity)
 		for k := range w.outlets {

@@ -34,6 +34,9 @@ func (e *Encap) Role() pipeline.Role { return pipeline.RoleEgress }
 // Needs implements pipeline.Module: the flow hash chooses the source port.
 func (e *Encap) Needs() packet.Needs { return packet.NeedFlowHash }
 
+// Copies implements pipeline.Copier: a packet to all goes to each remote end.
+func (e *Encap) Copies() int { return maxEnds }
+
 // Stage implements pipeline.Module.
 func (e *Encap) Stage(w int) pipeline.Stage {
 	s := &encap{needs: e.needs}
@@ -108,7 +111,14 @@ func (s *encap) Process(b *packet.Batch) {
 	}
 	s.replies = s.replies[:0]
 	for _, h := range s.asks[:s.nAsks] {
+		n := len(b.Pkts)
 		s.ask(b, h)
+		if len(b.Pkts) == n { // no frame, or no room: it was not asked for
+			h.probes.Add(-1)
+			h.asked.Store(0)
+			continue
+		}
+		s.requests.Add(1)
 	}
 	s.nAsks = 0
 }
@@ -128,7 +138,7 @@ func (s *encap) replicate(b *packet.Batch, n int) (done int) {
 			continue
 		}
 		for _, e := range t.floods[:len(t.floods)-1] {
-			if cap(b.Pkts)-len(b.Pkts) <= len(old)-i {
+			if cap(b.Pkts)-len(b.Pkts) <= len(old)-i+len(s.replies)+len(s.asks) { // these have to leave, too
 				b.NoRoom++
 				continue
 			}

@@ -88,6 +88,10 @@ func (t *fdb) put(key uint64, v uint64) bool {
 		t.full.Add(1)
 		return false
 	}
+	if k := b.keys[victim].Load(); k != 0 && k>>48 != key>>48 && v&staticBit == 0 && int32(uint32(v)-uint32(b.vals[victim].Load())) < 2 {
+		t.full.Add(1) // a station of another tunnel that was heard just now stays
+		return false
+	}
 	if b.keys[victim].Load() != 0 {
 		t.evicted.Add(1)
 		t.entries.Add(-1)

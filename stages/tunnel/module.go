@@ -2,6 +2,8 @@ package tunnel
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"sync"
@@ -73,7 +75,7 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 		return nil, err
 	}
 	m := &Module{
-		env: env, config: c, plan: p, ports: env.Ports, fdb: newFDB(c.TableSize, 0x5be0cd19137e2179),
+		env: env, config: c, plan: p, ports: env.Ports, fdb: newFDB(c.TableSize, rand.Uint64()), // a seed that hosts do not know
 		numbers: map[netip.Addr]uint32{}, hops: map[hopKey]*hop{},
 	}
 	m.tables.Store(m.build())
@@ -93,7 +95,9 @@ func (m *Module) addStatic() {
 	for i := range m.plan.tunnels {
 		t := &m.plan.tunnels[i]
 		for _, s := range t.static {
-			m.fdb.put(stationKey(t.port, macAt(&s.mac)), entryValue(m.numbers[s.remote], 0)|staticBit)
+			if n, ok := m.numbers[s.remote]; ok {
+				m.fdb.put(stationKey(t.port, macAt(&s.mac)), entryValue(n, 0)|staticBit)
+			}
 		}
 	}
 }
@@ -135,7 +139,13 @@ func (m *Module) Receives(port int) packet.Reception {
 }
 
 // Inline makes the packet thread the table's writer. For one worker, before Stage.
-func (m *Module) Inline() { m.inline = true }
+func (m *Module) Inline() {
+	m.inline = true
+	m.fdb = newFDB(m.config.TableSize, inlineSeed) // results repeat
+	m.addStatic()
+}
+
+const inlineSeed = 0x5be0cd19137e2179
 
 // Stage implements pipeline.Module.
 func (m *Module) Stage(w int) pipeline.Stage {
@@ -170,6 +180,17 @@ func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err er
 	}
 	if !slices.EqualFunc(c.Underlays, m.config.Underlays, same) {
 		return nil, errors.New("underlay: cannot change while the switch runs: restart it")
+	}
+	fresh := map[netip.Addr]bool{}
+	for i := range p.tunnels {
+		for _, a := range p.tunnels[i].remotes {
+			if !m.knows(a) {
+				fresh[a] = true
+			}
+		}
+	}
+	if len(m.numbers)+len(fresh) > maxEnds {
+		return nil, fmt.Errorf("tunnel: %d remote ends are new, and %d were known since the switch began: it can know %d: restart it", len(fresh), len(m.numbers), maxEnds)
 	}
 	return func() {
 		m.mu.Lock()
@@ -226,7 +247,7 @@ func (m *Module) learn(e *event) {
 		if !e.six {
 			a = netip.AddrFrom4([4]byte(e.addr[:4]))
 		}
-		if _, _, ok := m.plan.route(a); !ok || len(m.numbers) == maxEnds && !m.knows(a) {
+		if _, _, ok := m.plan.route(a); !ok || !m.knows(a) && (len(m.numbers) == maxEnds || len(m.learned) >= maxEnds/2) { // half is for those that are named
 			m.fdb.full.Add(1)
 			return
 		}

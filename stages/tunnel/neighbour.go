@@ -37,7 +37,6 @@ func (s *encap) want(h *hop, now int64) {
 func (s *encap) ask(b *packet.Batch, h *hop) {
 	u := &s.underlays[h.underlay]
 	last := h.mac.Load()
-	s.requests.Add(1)
 	if h.addr.Is4() {
 		to := [6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 		if last != 0 {

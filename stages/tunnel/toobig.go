@@ -23,6 +23,9 @@ const (
 // with Linux's bridges. room is the longest inner Ethernet packet. IPv4 packets without DF have no such error, and are dropped alone.
 func (s *encap) tooLong(b *packet.Batch, p *packet.Packet, room int) {
 	data := b.Data(p)
+	if slot, _ := s.module.fdb.find(stationKey(p.OutPort, macAt((*[6]byte)(data)))); slot == nil {
+		return // it is flooded: by an error from the tunnel the bridge would learn its station there, which may be elsewhere
+	}
 	mtu := room - int(p.L3)
 	if len(s.tooBig) == cap(s.tooBig) || p.Flags&packet.FlagIP == 0 || mtu < 68 ||
 		p.Flags.Has(packet.FlagLaterFragment|packet.FlagMulticast|packet.FlagBroadcast) || p.L3 > header.EthernetLen+header.VLANLen {
