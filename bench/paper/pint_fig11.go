@@ -37,7 +37,7 @@ func pintFig11(ctx context.Context, o Options) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := pintsink.RecorderConfig{MaxFlows: 64, Decoders: map[string]pintsink.DecoderConfig{"path": {Values: tree.IDs()}}}
+	c := pintsink.RecorderConfig{MaxFlows: 64, ByOrder: true, Decoders: map[string]pintsink.DecoderConfig{"path": {Values: tree.IDs()}}}
 	packets, errs := map[string]float64{}, map[string]float64{}
 	for i, p := range plans {
 		o.progress(i, len(plans), p.name)

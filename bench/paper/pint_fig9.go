@@ -181,7 +181,7 @@ func latencyErrors(ctx context.Context, o Options, q pint.Query, packets []int, 
 	if err != nil {
 		return latencyErrs{}, err
 	}
-	return planLatencyErrors(ctx, o, p, pintsink.RecorderConfig{}, packets, flows)
+	return planLatencyErrors(ctx, o, p, pintsink.RecorderConfig{ByOrder: true}, packets, flows)
 }
 
 // planLatencyErrors runs flows of fig9Hops hops through a plan with a query

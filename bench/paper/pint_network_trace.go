@@ -99,7 +99,7 @@ func (t *networkTrace) decode(plan *pintplan.Plan, written bool, packets int) (n
 	if err != nil {
 		return out, err
 	}
-	config := pintsink.RecorderConfig{}
+	config := pintsink.RecorderConfig{ByOrder: true}
 	if _, has := plan.Query("path"); has {
 		config.Decoders = map[string]pintsink.DecoderConfig{"path": {Values: t.ids}}
 	}

@@ -154,16 +154,19 @@ func newSetBed(t *testing.T, members int) *setBed {
 	for sw := 1; sw <= 3; sw++ {
 		text += fmt.Sprintf("[[nats.client]]\nname = \"s%[1]d\"\nswitch = %[1]d\npassword_file = %[2]q\n", sw, b.password)
 	}
-	b.one = newCollectBed(t, "", text)
+	b.one = newCollectBed(t, "", text+patient)
 	b.one.start(t)
 	return b
 }
+
+// patient gives answers as long as a loaded machine takes under the race detector.
+const patient = "[limits]\nquery_time = \"5m\"\n"
 
 // join starts a member with its [partitions].
 func (b *setBed) join(t *testing.T, partitions string) *collectBed {
 	t.Helper()
 	i := len(b.members)
-	m := newCollectBed(t, fmt.Sprintf("servers = [\"nats://%s\"]\nuser = \"m%d\"\npassword_file = %q\n", b.one.nats, i, b.password), "[partitions]\n"+partitions)
+	m := newCollectBed(t, fmt.Sprintf("servers = [\"nats://%s\"]\nuser = \"m%d\"\npassword_file = %q\n", b.one.nats, i, b.password), "[partitions]\n"+partitions+patient)
 	text, err := os.ReadFile(m.file)
 	if err != nil {
 		t.Fatal(err)

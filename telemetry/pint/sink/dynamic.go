@@ -15,6 +15,7 @@ const windowPanes = 4
 type streamsPlan struct {
 	codec    *encode.Codec
 	frequent bool
+	byOrder  bool // RecorderConfig.ByOrder
 	space    int
 	paneNs   uint64 // 0: no window
 	byHops   [pint.MaxHops + 1]*streamPlan
@@ -39,7 +40,7 @@ func (p *streamsPlan) panes() int {
 func (p *streamsPlan) of(hops int) *streamPlan {
 	if p.byHops[hops] == nil {
 		s := planStream(p.codec, p.frequent, p.space/(hops*p.panes()))
-		s.weighed = s.exact && !p.frequent && p.space == 0 && p.paneNs == 0
+		s.weighed = p.byOrder && s.exact && !p.frequent && p.space == 0 && p.paneNs == 0
 		if p.space > 0 && p.space < hops*p.panes() {
 			s = planStream(p.codec, p.frequent, 1)
 		}

@@ -248,7 +248,7 @@ func (s *stream) estimate(p *streamPlan, rank float64) (Quantile, bool) {
 		high = math.Inf(1)
 	}
 	value := p.codec.Decode(s.quantile(rank))
-	if s.counts != nil {
+	if s.weights != nil {
 		value = min(max(s.within(p.codec, rank), low), high)
 	}
 	return Quantile{Value: value, Low: low, High: high, Samples: s.n}, true

@@ -23,6 +23,7 @@ func TestWeights(t *testing.T) {
 	}{{"a slow queue", 0.99, 0, 0.6}, {"no queue", 0, 0.9, 1.25}} {
 		r := rand.New(rand.NewPCG(22, 7))
 		p := newStreamsPlan(codec, false, 0, 0)
+		p.byOrder = true
 		var weighed, alike float64
 		for range flows {
 			var h hopStreams
@@ -59,6 +60,7 @@ func TestWeights(t *testing.T) {
 func TestWeightsAreThePackets(t *testing.T) {
 	codec := streamCodec(t, encode.CodecConfig{Bits: 4})
 	p := newStreamsPlan(codec, false, 0, 0)
+	p.byOrder = true
 	var h hopStreams
 	sum := func(hop int) (n float64) {
 		s := h.stream(p, hop)
