@@ -11,13 +11,14 @@ import (
 //	key    tunnel's port (16 bits) | MAC address (48 bits, the first byte lowest); 0 is a free slot
 //	value  static (1 bit) | end (31 bits) | stamp (32 bits, seconds)
 //
-// A new station displaces the one of its bucket that was silent for longest; static ones stay.
+// A new station displaces the one of its bucket that was silent for longest. Static ones stay, and so do those of
+// other tunnels that were heard in the last second: a tenant cannot displace another's.
 type fdb struct {
 	buckets []bucket
 	seed    uint64
 	entries atomic.Int64
 	evicted atomic.Uint64
-	full    atomic.Uint64 // stations refused: the bucket had static ones alone
+	full    atomic.Uint64 // stations refused: none of the bucket may be displaced
 	learned atomic.Uint64
 	moved   atomic.Uint64
 	aged    atomic.Uint64
