@@ -89,7 +89,11 @@ const (
 //
 // Ports are in network byte order. The caller has tested FlagIPv4.
 func (p *Packet) KeyWords4(data []byte) (a, b uint64) {
-	return binary.LittleEndian.Uint64(data[p.L3+ipv4Addrs:]), p.keyWord(4)
+	ports := uint64(bits.ReverseBytes32(uint32(p.SrcPort)<<16 | uint32(p.DstPort)))
+	if p.Flags.Has(FlagFragment) {
+		ports = 0
+	}
+	return binary.LittleEndian.Uint64(data[p.L3+ipv4Addrs:]), ports | uint64(p.Proto)<<32 | 4<<40
 }
 
 // KeyWords6 returns the flow key of an IPv6 packet as the words to hash:
@@ -100,13 +104,9 @@ func (p *Packet) KeyWords4(data []byte) (a, b uint64) {
 // The caller has tested FlagIPv6.
 func (p *Packet) KeyWords6(data []byte) (a, b, c, d, e uint64) {
 	w := (*[32]byte)(data[p.L3+ipv6Addrs:])
-	return binary.LittleEndian.Uint64(w[0:8]), binary.LittleEndian.Uint64(w[8:16]),
-		binary.LittleEndian.Uint64(w[16:24]), binary.LittleEndian.Uint64(w[24:32]), p.keyWord(6)
-}
-
-func (p *Packet) keyWord(version uint8) uint64 {
 	src, dst, proto := p.keyPorts()
-	return portsWord(src, dst, proto, version)
+	return binary.LittleEndian.Uint64(w[0:8]), binary.LittleEndian.Uint64(w[8:16]),
+		binary.LittleEndian.Uint64(w[16:24]), binary.LittleEndian.Uint64(w[24:32]), portsWord(src, dst, proto, 6)
 }
 
 func portsWord(src, dst uint16, proto, version uint8) uint64 {

@@ -22,19 +22,18 @@ type keys struct {
 	hashes [lds.BlockSize]uint64
 }
 
-// take takes in the flow key of the block's packet i, which has an IP header.
-func (k *keys) take(i int, p *packet.Packet, data []byte) {
-	const mask = lds.BlockSize - 1 // BCE
-	if p.Flags.Has(packet.FlagIPv4) {
-		f := &k.four
-		j := f.n & mask
-		f.of[j] = uint8(i)
-		f.a[j], f.b[j] = p.KeyWords4(data)
-		f.n++
-		return
-	}
+// take4 takes in the flow key of the block's packet i, which has an IPv4 header, as KeyWords4 gives it.
+func (k *keys) take4(i int, a, b uint64) {
+	f := &k.four
+	j := f.n & (lds.BlockSize - 1) // BCE
+	f.of[j], f.a[j], f.b[j] = uint8(i), a, b
+	f.n++
+}
+
+// take6 takes in that of an IPv6 packet.
+func (k *keys) take6(i int, p *packet.Packet, data []byte) {
 	f := &k.six
-	j := f.n & mask
+	j := f.n & (lds.BlockSize - 1) // BCE
 	f.of[j] = uint8(i)
 	f.a[j], f.b[j], f.c[j], f.d[j], f.e[j] = p.KeyWords6(data)
 	f.n++

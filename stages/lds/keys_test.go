@@ -33,7 +33,12 @@ func testKeys(t *testing.T, family hash.Family) {
 			if round%3 == 1 || round%3 == 2 && r.IntN(2) == 0 {
 				p.Flags = packet.FlagIPv6 | packet.FlagPorts
 			}
-			k.take(i, &p, data)
+			if p.Flags.Has(packet.FlagIPv4) {
+				a, b := p.KeyWords4(data)
+				k.take4(i, a, b)
+			} else {
+				k.take6(i, &p, data)
+			}
 			key, ok := p.Key(data)
 			w, words := key.Words()
 			if !ok {

@@ -1,6 +1,7 @@
 package lds
 
 import (
+	"math/bits"
 	"net/netip"
 	"slices"
 	"sync"
@@ -202,6 +203,7 @@ type stage struct {
 	// The batch's additions, and their flows.
 	block lds.Block
 	keys  keys
+	again uint64 // a bit per packet of the block that is put in once more: at its link's point, then at its class's
 	cache classCache
 
 	steps steps
@@ -316,15 +318,20 @@ func (s *stage) Process(b *packet.Batch) {
 		}
 		for ; number >= 0; number, also = also, -1 {
 			if s.block.Len() == lds.BlockSize { // copies, and points of links, make a batch longer
-				s.addBlock()
+				refused += s.addBlock()
 			}
-			if k := s.block.Put(current.of[number].of(behind), p.ID, at, p.WireLen, w); k >= 0 {
-				s.keys.take(k, p, data)
-				if naming {
-					s.block.Name[k] = flowName(p, data)
-				}
-			} else if also < 0 {
-				refused++
+			k := s.block.Put(current.of[number].of(behind), p.ID, at, p.WireLen, w)
+			if p.Flags.Has(packet.FlagIPv4) {
+				w0, w1 := p.KeyWords4(data)
+				s.keys.take4(k, w0, w1)
+			} else {
+				s.keys.take6(k, p, data)
+			}
+			if naming {
+				s.block.Name[k] = flowName(p, data)
+			}
+			if also >= 0 {
+				s.again |= 1 << k
 			}
 		}
 		measured++
@@ -333,7 +340,7 @@ func (s *stage) Process(b *packet.Batch) {
 		}
 		waited += at - p.Arrival
 	}
-	s.addBlock()
+	refused += s.addBlock()
 	add(&s.timed, timed)
 	add(&s.waited, int(waited))
 	add(&s.measured, measured)
@@ -364,10 +371,12 @@ func (m *Module) intervalOf(at int64, odd bool) int64 {
 }
 
 // addBlock adds what the block holds, which is before the edge of an interval, as
-// that is seen between batches.
-func (s *stage) addBlock() {
+// that is seen between batches, and returns how many packets were refused for their timestamp.
+func (s *stage) addBlock() (refused int) {
 	s.keys.flows(&s.block.Flow, s.module.env.Hash)
-	s.block.Add()
+	refused = bits.OnesCount64(s.block.Add() &^ s.again)
+	s.again = 0
+	return refused
 }
 
 // add spares the counters that nothing happened to.

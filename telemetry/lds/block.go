@@ -13,18 +13,23 @@ const BlockSize = 64
 // larger than the cache, are in flight at once. The zero value is empty. It has
 // one user.
 //
-//	Put x 64 ──> Flow ──> Add: digests ──> row by row: hashes, cells, touch ──> update
+//	Put x 64 ──> Flow ──> Add: count ──> digests ──> row by row: hashes, cells, touch ──> update
 type Block struct {
 	// Flow are the hashes of the packets' flow keys, by the number that Put gave, to
-	// be set before Add.
+	// be set before Add, which may move them.
 	Flow [BlockSize]uint64
 	// Name are their keys, where a point names flows that lose packets; the zero name is of none.
 	Name [BlockSize]FlowName
 
-	n     int
-	group *group // of all points in the block
+	// What Put takes in.
+	n             int
+	points        [BlockSize]*Point
+	id            [BlockSize]uint64
+	time          [BlockSize]int64 // Add makes it one from the middle of the interval
+	bytes, weight [BlockSize]uint32
 
-	id [BlockSize]uint64
+	// What Add works with.
+	group *group // of all points in the block
 	// at has the packet's number in its high half, and in its low one the first
 	// cell of the next row of its point in the group. An update is the same with the cell itself.
 	at, columns [BlockSize]uint64
@@ -32,12 +37,9 @@ type Block struct {
 	most        uint8 // of rowsOf
 	mixed       bool  // not all of rowsOf are equal
 	add         [BlockSize]packed
-	points      [BlockSize]*Point // set where the group samples or names, as are times
-	time        [BlockSize]int64
 	slow        uint64          // a bit per packet that does not fit into add
 	slowAdd     [BlockSize]Cell // of these
 
-	// What Add works with.
 	digest, flowHash, packetHash [BlockSize]uint64
 	rows                         [maxRows][BlockSize]uint64 // updates
 	taken                        [maxRows]int               // of a row
@@ -46,50 +48,31 @@ type Block struct {
 // Len is the number of packets that were put in since the last Add.
 func (b *Block) Len() int { return b.n }
 
-// Put takes in what AddWeighted would add to the point but for the flow, counts
-// the packet and returns its number in the block; -1 if its timestamp is outside.
-// Cells are updated by Add; until then the point must stay in its interval. It
-// panics if the block is full, or has packets of a point that was not made together
-// with this one (NewPoints).
+// Put takes in what AddWeighted would add to the point but for the flow, and returns the packet's number in the
+// block. Packets are counted and cells updated by Add; until then the point must stay in its interval. It panics if
+// the block is full.
 func (b *Block) Put(p *Point, id uint64, timeNs int64, bytes, weight uint32) int {
-	t := timeNs - p.middle
-	if uint64(t+p.slack) >= p.span {
-		p.outside++
-		return -1
-	}
-	if b.n == 0 {
-		b.group, b.most, b.mixed = p.group, p.rows, false
-	} else if b.group != p.group || b.n == BlockSize {
-		panic("lds: a block is full, or has packets of other points")
-	}
-	if p.rows != b.most {
-		b.mixed, b.most = true, max(b.most, p.rows)
-	}
-	p.packets++
-	i := b.n & (BlockSize - 1) // BCE
-	b.n++
-	b.rowsOf[i] = p.rows
-	b.id[i], b.at[i], b.columns[i] = id, uint64(i)<<32|p.first, p.columns
-	if p.group.sampling || p.group.naming {
-		b.points[i], b.time[i] = p, t
-	}
-	sum := t * int64(weight)
-	b.add[i] = packed{uint64(sum)<<countBits + uint64(weight), uint64(bytes)}
-	if uint64(sum+mostSum) >= 2*mostSum || weight > mostCount || bytes > mostBytes {
-		b.add[i] = packed{}
-		b.slow |= 1 << i
-		b.slowAdd[i] = Cell{Sum: sum, Count: uint64(weight), Bytes: uint64(bytes)}
-	}
+	i := b.n
+	b.points[i], b.id[i], b.time[i], b.bytes[i], b.weight[i] = p, id, timeNs, bytes, weight
+	b.n = i + 1
 	return i
 }
 
-// Add updates the cells of all packets that were put in, and empties the block.
-func (b *Block) Add() {
-	n, g := b.n, b.group
+// Add counts all packets that were put in and updates their cells, but for those whose timestamp is outside of their
+// point's interval, a bit for each of which is returned, by its number; and it empties the block. It panics if it has packets of points
+// that were not made together (NewPoints).
+func (b *Block) Add() (outside uint64) {
+	n := b.n
 	if n == 0 {
-		return
+		return 0
 	}
 	b.n = 0
+	if outside = b.count(n); outside != 0 {
+		if n = b.compact(n, outside); n == 0 {
+			return outside
+		}
+	}
+	g := b.group
 	g.family.Uint64s(b.digest[:n], g.packet, b.id[:n])
 	for i, d := range b.digest[:n] {
 		b.add[i].digests |= d << digestOffset
@@ -130,6 +113,68 @@ func (b *Block) Add() {
 	if b.slow != 0 {
 		b.addSlow(rows)
 	}
+	return outside
+}
+
+// count counts the first n packets at their points, run by run of packets of the same one, and packs what they add.
+func (b *Block) count(n int) (outside uint64) {
+	b.group, b.most, b.mixed, b.slow = b.points[0].group, b.points[0].rows, false, 0
+	for begin := 0; begin < n; {
+		p := b.points[begin]
+		end := begin + 1
+		for end < n && b.points[end] == p {
+			end++
+		}
+		if p.group != b.group {
+			panic("lds: a block has packets of points that were not made together")
+		}
+		if p.rows != b.most {
+			b.mixed, b.most = true, max(b.most, p.rows)
+		}
+		middle, slack, span := p.middle, p.slack, p.span
+		first, columns, rows := uint64(begin)<<32|p.first, p.columns, p.rows
+		times := b.time[begin:end]
+		size := len(times)
+		bytes, weights, add := b.bytes[begin:][:size], b.weight[begin:][:size], b.add[begin:][:size]
+		at, width, rowsOf := b.at[begin:][:size], b.columns[begin:][:size], b.rowsOf[begin:][:size]
+		refused := uint64(0)
+		for i := range times {
+			t := times[i] - middle
+			if uint64(t+slack) >= span {
+				refused++
+				outside |= 1 << (uint(begin+i) & 63)
+			}
+			sum, weight, length := t*int64(weights[i]), weights[i], bytes[i]
+			times[i], at[i], width[i], rowsOf[i] = t, uint64(i)<<32+first, columns, rows
+			add[i] = packed{uint64(sum)<<countBits + uint64(weight), uint64(length)}
+			if uint64(sum+mostSum) >= 2*mostSum || weight > mostCount || length > mostBytes {
+				add[i] = packed{}
+				b.slow |= 1 << (uint(begin+i) & 63)
+				b.slowAdd[begin+i] = Cell{Sum: sum, Count: uint64(weight), Bytes: uint64(length)}
+			}
+		}
+		p.packets += uint64(size) - refused
+		p.outside += refused
+		begin = end
+	}
+	return outside
+}
+
+// compact leaves those packets out, of the first n, that have a bit in outside, and returns how many are left.
+func (b *Block) compact(n int, outside uint64) (left int) {
+	slow := b.slow
+	b.slow = 0
+	for i := range n {
+		if outside>>i&1 != 0 {
+			continue
+		}
+		b.points[left], b.id[left], b.time[left], b.Flow[left], b.Name[left] = b.points[i], b.id[i], b.time[i], b.Flow[i], b.Name[i]
+		b.at[left] = uint64(left)<<32 | b.at[i]&(1<<32-1)
+		b.columns[left], b.rowsOf[left], b.add[left], b.slowAdd[left] = b.columns[i], b.rowsOf[i], b.add[i], b.slowAdd[i]
+		b.slow |= slow >> i & 1 << left
+		left++
+	}
+	return left
 }
 
 // sample keeps the arrivals of packets that their points sample, before at is moved on.

@@ -19,9 +19,7 @@ func TestSpill(t *testing.T) {
 			twin[i].merge(&Cell{Sum: at * int64(weight), Count: uint64(weight), Digest: uint32(a.group.family.Uint64(a.group.packet, id)), Bytes: 1500})
 		}
 		a.AddWeighted(flow, id, at, 1500, weight)
-		if k := block.Put(b, id, at, 1500, weight); k >= 0 {
-			block.Flow[k] = flow
-		}
+		block.Flow[block.Put(b, id, at, 1500, weight)] = flow
 		if block.Len() == BlockSize {
 			block.Add()
 		}

@@ -29,7 +29,7 @@ func TestLostFlows(t *testing.T) {
 				if id&1 != 0 {
 					p = other
 				}
-				if block.Len() == BlockSize || block.Len() > 0 && block.group != p.group {
+				if block.Len() == BlockSize || block.Len() > 0 && block.points[0].group != p.group {
 					block.Add()
 				}
 				n := block.Put(p, id, 5, 60, 1)

@@ -33,7 +33,7 @@ const (
 // Point is one measurement point in one interval: one worker's copy of it, or
 // several merged. It is made by NewPoint or Decode. It has one writer.
 type Point struct {
-	// What Block.Put reads is in one line.
+	// What Block.Add reads is in one line.
 	middle  int64  // of the interval
 	slack   int64  // a timestamp may be so much before the middle
 	span    uint64 // and so much, from there, in all

@@ -166,12 +166,10 @@ func TestBlockAgainstAdd(t *testing.T) {
 						i = 0 // else most blocks are small
 					}
 					single[i].AddWeighted(flow, id, at, bytes, times)
-					if b.Len() == BlockSize || b.Len() > 0 && b.group != blocked[i].group {
+					if b.Len() == BlockSize || b.Len() > 0 && b.points[0].group != blocked[i].group {
 						b.Add()
 					}
-					if k := b.Put(blocked[i], id, at, bytes, times); k >= 0 {
-						b.Flow[k] = flow
-					}
+					b.Flow[b.Put(blocked[i], id, at, bytes, times)] = flow
 				}
 				b.Add()
 			}

@@ -49,9 +49,7 @@ func TestRowsInBlocks(t *testing.T) {
 					if b.Len() == BlockSize {
 						b.Add()
 					}
-					if k := b.Put(together[i], id, at, bytes, times); k >= 0 {
-						b.Flow[k] = flow
-					}
+					b.Flow[b.Put(together[i], id, at, bytes, times)] = flow
 				}
 				b.Add()
 				for i, p := range together {

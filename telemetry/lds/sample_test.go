@@ -22,7 +22,7 @@ func TestQuantiles(t *testing.T) {
 		if id&1 != 0 {
 			p = other
 		}
-		if block.Len() == BlockSize || block.Len() > 0 && block.group != p.group {
+		if block.Len() == BlockSize || block.Len() > 0 && block.points[0].group != p.group {
 			block.Add()
 		}
 		block.Flow[block.Put(p, id, at, 60, 1)] = flow
