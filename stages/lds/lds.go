@@ -58,7 +58,7 @@ type trio struct {
 
 // of is the point of the interval that is so far behind the slice. A packet that a
 // worker comes to when it is too late for its interval spoils the nearest one.
-func (t *trio) of(behind int64) *lds.Point {
+func (t *trio) of(behind int8) *lds.Point {
 	switch {
 	case behind == 0:
 		return t.now
@@ -189,6 +189,7 @@ func (m *Module) Needs() packet.Needs { return packet.NeedID | packet.NeedArriva
 func (m *Module) Stage(w int) pipeline.Stage {
 	m.begin()
 	s := &stage{module: m, cells: m.workers[w], steps: newSteps()}
+	s.weighAlike()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stages = append(m.stages, s)
@@ -201,9 +202,17 @@ type stage struct {
 	cells  *epoch.Worker[cells]
 
 	// The batch's additions, and their flows.
-	block lds.Block
-	keys  keys
-	again uint64 // a bit per packet of the block that is put in once more: at its link's point, then at its class's
+	block   lds.Block
+	keys    keys
+	weighed bool // not all of the block's weights are 1
+
+	// What is noted of a block's packets that count: which they are, when, at the points of which port and class, and how many
+	// intervals behind the slice.
+	of          [lds.BlockSize]uint8
+	at          [lds.BlockSize]int64
+	port, class [lds.BlockSize]int16
+	behind      [lds.BlockSize]int8
+
 	cache classCache
 
 	steps steps
@@ -259,95 +268,174 @@ func (s *stage) Finish(now int64) {
 
 // Process implements pipeline.Stage.
 func (s *stage) Process(b *packet.Batch) {
-	m := s.module
-	current := s.cells.Current()
-	slice := s.cells.Slice()
-	plan := m.plan.Load()
+	for pkts := b.Pkts; len(pkts) > 0; { // copies make a batch longer than a block
+		n := min(len(pkts), lds.BlockSize)
+		s.measure(b, pkts[:n])
+		pkts = pkts[n:]
+	}
+}
+
+// measure adds at most a block of a batch's packets, step by step for all of them, before the edge of an interval, as
+// that is seen between batches.
+func (s *stage) measure(b *packet.Batch, pkts []packet.Packet) {
+	current, plan := s.cells.Current(), s.module.plan.Load()
 	if current != nil {
 		plan = current.plan
 	}
-	byClass, naming := plan.classifier != nil, plan.config.LostFlows > 0
-	edgeBytes := (plan.config.EdgeBits + 7) / 8
-	if byClass {
-		s.cache.follow(plan.classifier)
+	n := s.choose(b.Now, pkts, plan)
+	points := &s.port
+	if plan.classifier != nil {
+		n = s.classify(b, pkts, plan, n)
+		if plan.links == 0 {
+			points = &s.class
+		}
 	}
-	measured, refused, skipped, byBit, timed, unclassed, waited := 0, 0, 0, 0, 0, 0, int64(0)
-	for i := range b.Pkts {
-		p := &b.Pkts[i]
+	if current == nil {
+		s.cells.Miss(n)
+		return
+	}
+	s.note(b, pkts, n)
+	refused := s.add(b, pkts, current, points, n)
+	add(&s.refused, refused)
+	if plan.classifier == nil || plan.links == 0 {
+		return
+	}
+	// Once more, at the points of classes, which refuse the same packets.
+	classed := 0
+	for k, class := range s.class[:n] {
+		if class >= 0 {
+			s.of[classed], s.at[classed], s.behind[classed], s.class[classed] = s.of[k], s.at[k], s.behind[k], class
+			classed++
+		}
+	}
+	s.add(b, pkts, current, &s.class, classed)
+}
+
+// choose notes which packets count, when, and at which ports' points.
+func (s *stage) choose(now int64, pkts []packet.Packet, plan *plan) (n int) {
+	skipped, egress := 0, s.module.egress
+	for i := range pkts {
+		p := &pkts[i]
 		port, at := p.InPort, p.Arrival
-		if m.egress {
+		if egress {
 			// The packets of a replayed batch arrive behind its clock.
-			port, at = p.OutPort, max(b.Now, p.Arrival)
+			port, at = p.OutPort, max(now, p.Arrival)
 		}
 		if p.Reason != 0 || int(port) >= len(plan.port) || plan.port[port] < 0 {
 			continue
 		}
-		data := b.Data(p)
-		if p.Flags&(packet.FlagIPv4|packet.FlagIPv6) == 0 {
+		if p.Flags&packet.FlagIP == 0 {
 			skipped++
 			continue
 		}
-		number, also := plan.port[port], int16(-1)
-		if byClass {
-			switch class := s.cache.class(p, data, edgeBytes); {
-			case class >= 0 && plan.links == 0:
-				number = class
-			case class >= 0:
-				also = int16(plan.links) + class
-			default:
-				unclassed++
-				if plan.links == 0 {
-					continue
-				}
+		k := n & (lds.BlockSize - 1) // BCE
+		s.of[k], s.at[k], s.port[k] = uint8(i), at, plan.port[port]
+		n++
+	}
+	add(&s.skipped, skipped)
+	return n
+}
+
+// classify notes the points of classes, -1 for a packet of none. Such a packet is left out where links have no points.
+func (s *stage) classify(b *packet.Batch, pkts []packet.Packet, plan *plan, n int) (left int) {
+	s.cache.follow(plan.classifier)
+	unclassed, edgeBytes := 0, (plan.config.EdgeBits+7)/8
+	for k, i := range s.of[:n] {
+		p := &pkts[i]
+		class := s.cache.class(p, b.Data(p), edgeBytes)
+		if class >= 0 {
+			class += int16(plan.links)
+		} else {
+			unclassed++
+			if plan.links == 0 {
+				continue
 			}
 		}
-		if current == nil {
-			s.cells.Miss(1)
-			continue
-		}
-		behind := int64(0)
-		if m.bit {
-			if odd, marked := intervalBit(data); marked {
-				byBit++
-				behind = m.intervalOf(at, odd) - slice.Number()
-			}
-		}
-		w := uint32(1)
-		if plan.weights != nil {
-			w = plan.weigh(p, data)
-		}
-		for ; number >= 0; number, also = also, -1 {
-			if s.block.Len() == lds.BlockSize { // copies, and points of links, make a batch longer
-				refused += s.addBlock()
-			}
-			k := s.block.Put(current.of[number].of(behind), p.ID, at, p.WireLen, w)
-			if p.Flags.Has(packet.FlagIPv4) {
-				w0, w1 := p.KeyWords4(data)
-				s.keys.take4(k, w0, w1)
-			} else {
-				s.keys.take6(k, p, data)
-			}
-			if naming {
-				s.block.Name[k] = flowName(p, data)
-			}
-			if also >= 0 {
-				s.again |= 1 << k
-			}
-		}
-		measured++
-		if p.Arrival != b.Now {
+		s.of[left], s.at[left], s.port[left], s.class[left] = i, s.at[k], s.port[k], class
+		left++
+	}
+	add(&s.unclassed, unclassed)
+	return left
+}
+
+// note counts what is measured, and finds out which interval the bit assigns it to.
+func (s *stage) note(b *packet.Batch, pkts []packet.Packet, n int) {
+	timed, waited := 0, int64(0)
+	for k, i := range s.of[:n] {
+		arrival := pkts[i].Arrival
+		if arrival != b.Now {
 			timed++
 		}
-		waited += at - p.Arrival
+		waited += s.at[k] - arrival
 	}
-	refused += s.addBlock()
+	add(&s.measured, n)
 	add(&s.timed, timed)
 	add(&s.waited, int(waited))
-	add(&s.measured, measured)
-	add(&s.refused, refused)
-	add(&s.skipped, skipped)
+	if !s.module.bit {
+		return
+	}
+	byBit, number := 0, s.cells.Slice().Number()
+	for k, i := range s.of[:n] {
+		s.behind[k] = 0
+		if odd, marked := intervalBit(b.Data(&pkts[i])); marked {
+			byBit++
+			s.behind[k] = int8(min(max(s.module.intervalOf(s.at[k], odd)-number, -1), 1))
+		}
+	}
 	add(&s.byBit, byBit)
-	add(&s.unclassed, unclassed)
+}
+
+// add adds the first n packets noted at points, and returns how many were refused for their timestamp.
+func (s *stage) add(b *packet.Batch, pkts []packet.Packet, current *cells, points *[lds.BlockSize]int16, n int) (refused int) {
+	block, plan := &s.block, current.plan
+	if s.module.bit {
+		for k, number := range points[:n] {
+			block.Points[k] = current.of[number].of(s.behind[k])
+		}
+	} else {
+		for k, number := range points[:n] {
+			block.Points[k] = current.of[number].now
+		}
+	}
+	for k, i := range s.of[:n] {
+		p := &pkts[i]
+		block.ID[k], block.Time[k], block.Bytes[k] = p.ID, s.at[k], p.WireLen
+		if p.Flags.Has(packet.FlagIPv4) {
+			w0, w1 := p.KeyWords4(b.Data(p))
+			s.keys.take4(k, w0, w1)
+		} else {
+			s.keys.take6(k, p, b.Data(p))
+		}
+	}
+	if plan.weights != nil || s.weighed {
+		s.weigh(b, pkts, plan, n)
+	}
+	if plan.config.LostFlows > 0 {
+		for k, i := range s.of[:n] {
+			p := &pkts[i]
+			block.Name[k] = flowName(p, b.Data(p))
+		}
+	}
+	s.keys.flows(&block.Flow, s.module.env.Hash)
+	return bits.OnesCount64(block.Add(n))
+}
+
+// weigh gives packets the weights of a plan; all are 1 if it has none.
+func (s *stage) weigh(b *packet.Batch, pkts []packet.Packet, plan *plan, n int) {
+	if s.weighed = plan.weights != nil; !s.weighed {
+		s.weighAlike()
+		return
+	}
+	for k, i := range s.of[:n] {
+		p := &pkts[i]
+		s.block.Weight[k] = plan.weigh(p, b.Data(p))
+	}
+}
+
+func (s *stage) weighAlike() {
+	for k := range s.block.Weight {
+		s.block.Weight[k] = 1
+	}
 }
 
 // flowName is the name of an IPv4 packet's flow, else none.
@@ -368,15 +456,6 @@ func (m *Module) intervalOf(at int64, odd bool) int64 {
 		return number
 	}
 	return number - 1 + at>>(m.shift-1)&1*2
-}
-
-// addBlock adds what the block holds, which is before the edge of an interval, as
-// that is seen between batches, and returns how many packets were refused for their timestamp.
-func (s *stage) addBlock() (refused int) {
-	s.keys.flows(&s.block.Flow, s.module.env.Hash)
-	refused = bits.OnesCount64(s.block.Add() &^ s.again)
-	s.again = 0
-	return refused
 }
 
 // add spares the counters that nothing happened to.

@@ -11,22 +11,20 @@ const BlockSize = 64
 // Block is a batch of packets to add to points, each step taken for all of them
 // together: hashes cost a fraction side by side, and many cells, of a sketch that is
 // larger than the cache, are in flight at once. The zero value is empty. It has
-// one user.
+// one user, who writes the first n of what stands in columns, and calls Add.
 //
-//	Put x 64 ──> Flow ──> Add: count ──> digests ──> row by row: hashes, cells, touch ──> update
+//	columns ──> Add: count ──> digests ──> row by row: hashes, cells, touch ──> update
 type Block struct {
-	// Flow are the hashes of the packets' flow keys, by the number that Put gave, to
-	// be set before Add, which may move them.
+	// Points are where the packets count; until Add they must stay in their interval. ID, Time and Bytes are as
+	// for Point.AddWeighted, and Weight, which Add leaves as it is.
+	Points        [BlockSize]*Point
+	ID            [BlockSize]uint64
+	Time          [BlockSize]int64 // Add makes it one from the middle of the interval
+	Bytes, Weight [BlockSize]uint32
+	// Flow are the hashes of the packets' flow keys.
 	Flow [BlockSize]uint64
-	// Name are their keys, where a point names flows that lose packets; the zero name is of none.
+	// Name are these keys, where a point names flows that lose packets; the zero name is of none.
 	Name [BlockSize]FlowName
-
-	// What Put takes in.
-	n             int
-	points        [BlockSize]*Point
-	id            [BlockSize]uint64
-	time          [BlockSize]int64 // Add makes it one from the middle of the interval
-	bytes, weight [BlockSize]uint32
 
 	// What Add works with.
 	group *group // of all points in the block
@@ -45,35 +43,20 @@ type Block struct {
 	taken                        [maxRows]int               // of a row
 }
 
-// Len is the number of packets that were put in since the last Add.
-func (b *Block) Len() int { return b.n }
-
-// Put takes in what AddWeighted would add to the point but for the flow, and returns the packet's number in the
-// block. Packets are counted and cells updated by Add; until then the point must stay in its interval. It panics if
-// the block is full.
-func (b *Block) Put(p *Point, id uint64, timeNs int64, bytes, weight uint32) int {
-	i := b.n
-	b.points[i], b.id[i], b.time[i], b.bytes[i], b.weight[i] = p, id, timeNs, bytes, weight
-	b.n = i + 1
-	return i
-}
-
-// Add counts all packets that were put in and updates their cells, but for those whose timestamp is outside of their
-// point's interval, a bit for each of which is returned, by its number; and it empties the block. It panics if it has packets of points
-// that were not made together (NewPoints).
-func (b *Block) Add() (outside uint64) {
-	n := b.n
+// Add counts the first n packets, at most BlockSize, and updates their cells, but for those whose timestamp is outside of their
+// point's interval, a bit for each of which is returned. The columns may be others afterwards, but for Weight. It panics if
+// the points were not made together (NewPoints).
+func (b *Block) Add(n int) (outside uint64) {
 	if n == 0 {
 		return 0
 	}
-	b.n = 0
 	if outside = b.count(n); outside != 0 {
 		if n = b.compact(n, outside); n == 0 {
 			return outside
 		}
 	}
 	g := b.group
-	g.family.Uint64s(b.digest[:n], g.packet, b.id[:n])
+	g.family.Uint64s(b.digest[:n], g.packet, b.ID[:n])
 	for i, d := range b.digest[:n] {
 		b.add[i].digests |= d << digestOffset
 	}
@@ -92,7 +75,7 @@ func (b *Block) Add() (outside uint64) {
 			packets := &b.digest // the first word is the digest
 			if word > 0 {
 				packets = &b.packetHash
-				g.family.Uint64s(packets[:n], g.packet+word, b.id[:n])
+				g.family.Uint64s(packets[:n], g.packet+word, b.ID[:n])
 			}
 			b.scatter(n, r, 32, packets)
 			b.scatter(n, r+1, 0, packets)
@@ -118,11 +101,11 @@ func (b *Block) Add() (outside uint64) {
 
 // count counts the first n packets at their points, run by run of packets of the same one, and packs what they add.
 func (b *Block) count(n int) (outside uint64) {
-	b.group, b.most, b.mixed, b.slow = b.points[0].group, b.points[0].rows, false, 0
+	b.group, b.most, b.mixed, b.slow = b.Points[0].group, b.Points[0].rows, false, 0
 	for begin := 0; begin < n; {
-		p := b.points[begin]
+		p := b.Points[begin]
 		end := begin + 1
-		for end < n && b.points[end] == p {
+		for end < n && b.Points[end] == p {
 			end++
 		}
 		if p.group != b.group {
@@ -133,9 +116,9 @@ func (b *Block) count(n int) (outside uint64) {
 		}
 		middle, slack, span := p.middle, p.slack, p.span
 		first, columns, rows := uint64(begin)<<32|p.first, p.columns, p.rows
-		times := b.time[begin:end]
+		times := b.Time[begin:end]
 		size := len(times)
-		bytes, weights, add := b.bytes[begin:][:size], b.weight[begin:][:size], b.add[begin:][:size]
+		bytes, weights, add := b.Bytes[begin:][:size], b.Weight[begin:][:size], b.add[begin:][:size]
 		at, width, rowsOf := b.at[begin:][:size], b.columns[begin:][:size], b.rowsOf[begin:][:size]
 		refused := uint64(0)
 		for i := range times {
@@ -168,7 +151,7 @@ func (b *Block) compact(n int, outside uint64) (left int) {
 		if outside>>i&1 != 0 {
 			continue
 		}
-		b.points[left], b.id[left], b.time[left], b.Flow[left], b.Name[left] = b.points[i], b.id[i], b.time[i], b.Flow[i], b.Name[i]
+		b.Points[left], b.ID[left], b.Time[left], b.Flow[left], b.Name[left] = b.Points[i], b.ID[i], b.Time[i], b.Flow[i], b.Name[i]
 		b.at[left] = uint64(left)<<32 | b.at[i]&(1<<32-1)
 		b.columns[left], b.rowsOf[left], b.add[left], b.slowAdd[left] = b.columns[i], b.rowsOf[i], b.add[i], b.slowAdd[i]
 		b.slow |= slow >> i & 1 << left
@@ -180,9 +163,9 @@ func (b *Block) compact(n int, outside uint64) (left int) {
 // sample keeps the arrivals of packets that their points sample, before at is moved on.
 func (b *Block) sample(n int) {
 	for i, d := range b.digest[:n] {
-		p := b.points[i]
+		p := b.Points[i]
 		if d>>32 < p.samples.limit {
-			p.samples.add(d, b.Flow[i], b.time[i])
+			p.samples.add(d, b.Flow[i], b.Time[i])
 		}
 	}
 }
@@ -190,7 +173,7 @@ func (b *Block) sample(n int) {
 // names adds the names of the packets' flows to their points.
 func (b *Block) names(n int) {
 	for i, h := range b.flowHash[:n] {
-		if p := b.points[i]; p.names.rows != 0 && b.Name[i] != (FlowName{}) {
+		if p := b.Points[i]; p.names.rows != 0 && b.Name[i] != (FlowName{}) {
 			p.names.add(h, b.Name[i])
 		}
 	}

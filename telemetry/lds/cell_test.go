@@ -12,17 +12,14 @@ func TestSpill(t *testing.T) {
 	a, b := newPoint(t, c), newPoint(t, c)
 	twin := make([]Cell, len(a.cells))
 	r := rand.New(rand.NewPCG(3, 3))
-	var block Block
+	var block blockOf
 	add := func(flow uint64, weight uint32) {
 		id, at := r.Uint64(), r.Int64N(c.IntervalNs)
 		for _, i := range cellsOf(a, flow, id) {
 			twin[i].merge(&Cell{Sum: at * int64(weight), Count: uint64(weight), Digest: uint32(a.group.family.Uint64(a.group.packet, id)), Bytes: 1500})
 		}
 		a.AddWeighted(flow, id, at, 1500, weight)
-		block.Flow[block.Put(b, id, at, 1500, weight)] = flow
-		if block.Len() == BlockSize {
-			block.Add()
-		}
+		block.put(b, flow, id, at, 1500, weight)
 	}
 	for range 3000 {
 		add(r.Uint64N(20), 1+r.Uint32N(3000))
@@ -30,7 +27,7 @@ func TestSpill(t *testing.T) {
 	for range 300 {
 		add(1000+r.Uint64N(400), 1)
 	}
-	block.Add()
+	block.flush()
 	if a.spill.used == 0 || a.spill.used != b.spill.used || a.Overfull() != 0 {
 		t.Fatalf("%d and %d cells were moved, %d had no room", a.spill.used, b.spill.used, a.Overfull())
 	}
@@ -112,16 +109,13 @@ func TestBlockOfColumns(t *testing.T) {
 			for _, c := range configs {
 				single = append(single, newPoint(t, c))
 			}
-			var b Block
+			var b blockOf
 			for range 2000 {
 				i, flow, id, at, bytes, times := r.IntN(len(configs)), r.Uint64N(20), r.Uint64(), r.Int64N(c.IntervalNs), length(r), weight(r)
 				single[i].AddWeighted(flow, id, at, bytes, times)
-				if b.Len() == BlockSize {
-					b.Add()
-				}
-				b.Flow[b.Put(together[i], id, at, bytes, times)] = flow
+				b.put(together[i], flow, id, at, bytes, times)
 			}
-			b.Add()
+			b.flush()
 			for i, p := range together {
 				for j := range p.cells {
 					if p.at(j) != single[i].at(j) {

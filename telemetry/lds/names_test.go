@@ -14,7 +14,7 @@ func TestLostFlows(t *testing.T) {
 		from, other, to := newPoint(t, c), newPoint(t, c), newPoint(t, c)
 		r := rand.New(rand.NewPCG(5, uint64(lossy)))
 		hash := func(n FlowName) uint64 { return n.Addresses*3 ^ n.Ports }
-		var block Block
+		var block blockOf
 		truth := map[FlowName]int64{}
 		for i := range 4000 {
 			name := FlowName{r.Uint64(), r.Uint64() & (1<<40 - 1)}
@@ -29,18 +29,14 @@ func TestLostFlows(t *testing.T) {
 				if id&1 != 0 {
 					p = other
 				}
-				if block.Len() == BlockSize || block.Len() > 0 && block.points[0].group != p.group {
-					block.Add()
-				}
-				n := block.Put(p, id, 5, 60, 1)
-				block.Flow[n], block.Name[n] = flow, name
+				block.Name[block.put(p, flow, id, 5, 60, 1)] = name
 				if k >= lost {
 					to.Add(flow, id, 7, 60)
 					to.Name(flow, name)
 				}
 			}
 		}
-		block.Add()
+		block.flush()
 		if err := from.Merge(other); err != nil {
 			t.Fatal(err)
 		}
@@ -71,9 +67,9 @@ func TestLostFlows(t *testing.T) {
 		from.Begin(1)
 		if n := testing.AllocsPerRun(10, func() {
 			for i := range uint64(64) {
-				block.Name[block.Put(from, i, 1<<30, 60, 1)] = FlowName{i, i}
+				block.Name[block.put(from, 0, i, 1<<30, 60, 1)] = FlowName{i, i}
 			}
-			block.Add()
+			block.flush()
 		}); n != 0 {
 			t.Errorf("%v allocations", n)
 		}

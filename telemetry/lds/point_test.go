@@ -82,6 +82,29 @@ func cellsOf(p *Point, flow, id uint64) []int {
 	return at
 }
 
+// blockOf fills a Block packet by packet.
+type blockOf struct {
+	Block
+	n int
+}
+
+// put takes a packet in, after what there is was added if it is full or of points that were not made with this one.
+func (b *blockOf) put(p *Point, flow, id uint64, timeNs int64, bytes, weight uint32) int {
+	if b.n == BlockSize || b.n > 0 && b.Points[0].group != p.group {
+		b.flush()
+	}
+	i := b.n
+	b.Points[i], b.Flow[i], b.ID[i], b.Time[i], b.Bytes[i], b.Weight[i] = p, flow, id, timeNs, bytes, weight
+	b.n++
+	return i
+}
+
+func (b *blockOf) flush() uint64 {
+	n := b.n
+	b.n = 0
+	return b.Add(n)
+}
+
 // length and weight are mostly those of packets, and now and then as large as they can be.
 func length(r *rand.Rand) uint32 {
 	if r.IntN(5000) == 0 {
@@ -158,7 +181,7 @@ func TestBlockAgainstAdd(t *testing.T) {
 				p.Enter(int64(i))
 				single = append(single, p.Clone())
 			}
-			var b Block
+			var b blockOf
 			for range 60 {
 				for range r.IntN(3 * BlockSize) {
 					i, flow, id, at, bytes, times := r.IntN(len(blocked)), r.Uint64N(20), r.Uint64(), r.Int64N(3*c.IntervalNs), length(r), weight(r)
@@ -166,12 +189,9 @@ func TestBlockAgainstAdd(t *testing.T) {
 						i = 0 // else most blocks are small
 					}
 					single[i].AddWeighted(flow, id, at, bytes, times)
-					if b.Len() == BlockSize || b.Len() > 0 && b.points[0].group != blocked[i].group {
-						b.Add()
-					}
-					b.Flow[b.Put(blocked[i], id, at, bytes, times)] = flow
+					b.put(blocked[i], flow, id, at, bytes, times)
 				}
-				b.Add()
+				b.flush()
 			}
 			for i, p := range blocked {
 				if p.Packets() == 0 || single[i].Packets() != p.Packets() || single[i].Outside() != p.Outside() {
@@ -377,14 +397,14 @@ func TestAddDoesNotAllocate(t *testing.T) {
 	for _, c := range shapes() {
 		p := newPoint(t, c)
 		id := uint64(0)
-		var b Block
+		var b blockOf
 		if n := testing.AllocsPerRun(1000, func() {
 			id++
 			p.AddWeighted(id, id, int64(id), 60, 2)
 			for i := range uint64(3) {
-				b.Put(p, i, int64(id), 60, 1)
+				b.put(p, 0, i, int64(id), 60, 1)
 			}
-			b.Add()
+			b.flush()
 		}); n != 0 {
 			t.Errorf("%+v: %v allocations", c, n)
 		}

@@ -41,17 +41,14 @@ func TestRowsInBlocks(t *testing.T) {
 					single, plain = append(single, p.Clone()), append(plain, newPoint(t, other))
 					plain[i].Enter(int64(i))
 				}
-				var b Block
+				var b blockOf
 				for range r.IntN(5 * BlockSize) {
 					i, flow, id, at, bytes, times := r.IntN(len(together)), r.Uint64N(20), r.Uint64(), r.Int64N(3*made.IntervalNs), length(r), weight(r)
 					single[i].AddWeighted(flow, id, at, bytes, times)
 					plain[i].AddWeighted(flow, id, at, bytes, times)
-					if b.Len() == BlockSize {
-						b.Add()
-					}
-					b.Flow[b.Put(together[i], id, at, bytes, times)] = flow
+					b.put(together[i], flow, id, at, bytes, times)
 				}
-				b.Add()
+				b.flush()
 				for i, p := range together {
 					if !slices.Equal(single[i].wide(), p.wide()) || !slices.Equal(plain[i].wide(), p.wide()) {
 						t.Fatalf("cells of %+v differ with wide = %t", p.Config(), wide)

@@ -15,17 +15,14 @@ func TestQuantiles(t *testing.T) {
 	other := newPoint(t, c)
 	r := rand.New(rand.NewPCG(5, 5))
 	var delays, ofFlow []float64
-	var block Block
+	var block blockOf
 	for range 60_000 {
 		flow, id, at := r.Uint64N(4), r.Uint64(), r.Int64N(1<<29)
 		p := from
 		if id&1 != 0 {
 			p = other
 		}
-		if block.Len() == BlockSize || block.Len() > 0 && block.points[0].group != p.group {
-			block.Add()
-		}
-		block.Flow[block.Put(p, id, at, 60, 1)] = flow
+		block.put(p, flow, id, at, 60, 1)
 		if r.IntN(100) == 0 {
 			continue
 		}
@@ -36,7 +33,7 @@ func TestQuantiles(t *testing.T) {
 		}
 		to.Add(flow, id, at+int64(d), 60)
 	}
-	block.Add()
+	block.flush()
 	if err := from.Merge(other); err != nil {
 		t.Fatal(err)
 	}
@@ -69,9 +66,9 @@ func TestQuantiles(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() {
 		for i := range uint64(64) {
-			block.Put(from, r.Uint64(), int64(i), 60, 1)
+			block.put(from, 0, r.Uint64(), int64(i), 60, 1)
 		}
-		block.Add()
+		block.flush()
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
