@@ -216,6 +216,7 @@ func (c *Config) ports(names []string) *ports {
 	}
 	for i, name := range names {
 		p.host[i] = slices.Contains(hosts, name)
+		p.anyHost = p.anyHost || p.host[i]
 	}
 	return p
 }

@@ -2,6 +2,7 @@ package disketch
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -26,8 +27,14 @@ type Module struct {
 
 // ports are the switch's, by number; adding a port replaces the list.
 type ports struct {
-	names []string
-	host  []bool // which ones have no other switch behind them
+	names   []string
+	host    []bool // which ones have no other switch behind them
+	anyHost bool
+}
+
+// fromHostToHost says that the packet passes no other switch.
+func (p *ports) fromHostToHost(k *packet.Packet) bool {
+	return int(k.OutPort) < len(p.host) && int(k.InPort) < len(p.host) && p.host[k.OutPort] && p.host[k.InPort]
 }
 
 // New makes the module of a configuration, which it validates.
@@ -61,7 +68,7 @@ func (m *Module) Needs() packet.Needs { return m.needs }
 // Stage implements pipeline.Module. It allocates all memory of the worker: two
 // copies of each fragment's cells.
 func (m *Module) Stage(int) pipeline.Stage {
-	s := &stage{module: m}
+	s := &stage{module: m, ports: m.ports.Load()}
 	for _, f := range m.fragments {
 		s.counts = append(s.counts, counting{fragment: f, worker: f.newWorker()})
 	}
@@ -82,12 +89,12 @@ func (m *Module) HostPorts() (names []string) {
 // stage is one worker's.
 type stage struct {
 	module *Module
-	host   []bool // of the batch
+	ports  *ports // of the batch
 	counts []counting
-	// What a batch gives a fragment: flows and values of packets between other
+	// What a batch gives a fragment: flows of packets between other
 	// switches, and of those from host to host.
-	flows, singleFlows   [packet.BatchSize]uint64
-	values, singleValues [packet.BatchSize]int64
+	flows, singleFlows [packet.BatchSize]uint64
+	values             [packet.BatchSize]int64 // where these are bytes
 	// places are the indexes of these packets in the batch.
 	places, singlePlaces [packet.BatchSize]uint8
 }
@@ -105,7 +112,7 @@ type counting struct {
 
 // Process implements pipeline.Stage.
 func (s *stage) Process(b *packet.Batch) {
-	s.host = s.module.ports.Load().host
+	s.ports = s.module.ports.Load()
 	for i := range s.counts {
 		// Batches with copies exceed what fits at once.
 		for from := 0; from < len(b.Pkts); from += packet.BatchSize {
@@ -116,43 +123,72 @@ func (s *stage) Process(b *packet.Batch) {
 
 // count gives packets, at most packet.BatchSize, to one fragment.
 func (s *stage) count(c *counting, b *packet.Batch, pkts []packet.Packet) {
-	bytes := c.fragment.bytes
-	n, single := 0, 0
-	for i := range pkts {
-		p := &pkts[i]
-		if p.Reason != 0 || p.Flags.Has(packet.FlagCopy) {
-			continue
-		}
-		flow, ok := uint64(p.FlowHash), true
-		if !c.fragment.keyer.tuple {
-			if flow, ok = c.fragment.keyer.address(b.Data(p), p); !ok {
-				continue
-			}
-		}
-		value := int64(1)
-		if bytes {
-			value = int64(p.WireLen)
-		}
-		if s.fromHostToHost(p) {
-			j := single & (packet.BatchSize - 1) // BCE
-			s.singleFlows[j], s.singleValues[j], s.singlePlaces[j] = flow, value, uint8(i)
-			single++
-			continue
-		}
-		j := n & (packet.BatchSize - 1) // BCE
-		s.flows[j], s.values[j], s.places[j] = flow, value, uint8(i)
-		n++
+	n, single := s.choose(c, b, pkts), 0
+	if s.ports.anyHost {
+		n, single = s.part(pkts, n)
 	}
 	counter := c.worker.Current()
 	if counter == nil {
 		c.worker.Miss(n + single)
 		return
 	}
-	counter.AddBatch(s.flows[:n], s.values[:n], false)
+	counter.AddBatch(s.flows[:n], s.valuesOf(c, pkts, s.places[:n]), false)
 	c.name(counter, b, pkts, &s.places)
-	counter.AddBatch(s.singleFlows[:single], s.singleValues[:single], true)
-	c.name(counter, b, pkts, &s.singlePlaces)
+	if single > 0 {
+		counter.AddBatch(s.singleFlows[:single], s.valuesOf(c, pkts, s.singlePlaces[:single]), true)
+		c.name(counter, b, pkts, &s.singlePlaces)
+	}
 }
+
+// choose notes the flows of packets that count, and where they are.
+func (s *stage) choose(c *counting, b *packet.Batch, pkts []packet.Packet) (n int) {
+	tuple := c.fragment.keyer.tuple
+	for i := range pkts {
+		p := &pkts[i]
+		if p.Reason != 0 || p.Flags.Has(packet.FlagCopy) {
+			continue
+		}
+		flow, ok := uint64(p.FlowHash), true
+		if !tuple {
+			if flow, ok = c.fragment.keyer.address(b.Data(p), p); !ok {
+				continue
+			}
+		}
+		j := n & (packet.BatchSize - 1) // BCE
+		s.flows[j], s.places[j] = flow, uint8(i)
+		n++
+	}
+	return n
+}
+
+// part moves what goes from host to host, of the first n, to the single ones.
+func (s *stage) part(pkts []packet.Packet, n int) (left, single int) {
+	for k, place := range s.places[:n] {
+		flow := s.flows[k]
+		if s.ports.fromHostToHost(&pkts[place]) {
+			s.singleFlows[single], s.singlePlaces[single] = flow, place
+			single++
+			continue
+		}
+		s.flows[left], s.places[left] = flow, place
+		left++
+	}
+	return left, single
+}
+
+// valuesOf is what each of the packets counts for.
+func (s *stage) valuesOf(c *counting, pkts []packet.Packet, places []uint8) []int64 {
+	if !c.fragment.bytes {
+		return ones[:len(places)]
+	}
+	for k, place := range places {
+		s.values[k] = int64(pkts[place].WireLen)
+	}
+	return s.values[:len(places)]
+}
+
+// ones are the values of packets.
+var ones = [packet.BatchSize]int64(slices.Repeat([]int64{1}, packet.BatchSize))
 
 // name gives flows that became candidates their keys.
 func (c *counting) name(counter *disketch.Counter, b *packet.Batch, pkts []packet.Packet, places *[packet.BatchSize]uint8) {
@@ -160,11 +196,6 @@ func (c *counting) name(counter *disketch.Counter, b *packet.Batch, pkts []packe
 		p := &pkts[places[a.Index]]
 		*a.Key = c.fragment.keyer.key(b.Data(p), p)
 	}
-}
-
-// fromHostToHost says that the packet passes no other switch.
-func (s *stage) fromHostToHost(p *packet.Packet) bool {
-	return int(p.OutPort) < len(s.host) && int(p.InPort) < len(s.host) && s.host[p.OutPort] && s.host[p.InPort]
 }
 
 // Tick implements pipeline.Ticker: at the edge of a subepoch the counter goes to
@@ -223,7 +254,7 @@ func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
 		switch {
 		case !ok:
 			text += fmt.Sprintf("fragment %d: no address", i)
-		case c.schedule.Counts(flow, now, s.fromHostToHost(p)):
+		case c.schedule.Counts(flow, now, s.ports.fromHostToHost(p)):
 			text += fmt.Sprintf("fragment %d: counted, subepoch %d of %d", i, now, c.schedule.N())
 		default:
 			text += fmt.Sprintf("fragment %d: its subepoch is %d of %d, now is %d", i, c.schedule.Subepoch(flow), c.schedule.N(), now)

@@ -110,7 +110,7 @@ func (c *Counter) Add(flow uint64, v int64, singleHop bool) {
 	}
 	c.rows.add(flow, v)
 	if c.sliced {
-		c.flows.Add(flow, v)
+		c.flows.AddUniform([]uint64{flow})
 	}
 	c.packets++
 	c.value += uint64(v)
@@ -149,7 +149,7 @@ func (c *Counter) addBatch(flows []uint64, values []int64, singleHop bool, base 
 	}
 	c.rows.addBatch(flows, values)
 	if c.sliced {
-		c.flows.AddBatch(flows, values)
+		c.flows.AddUniform(flows)
 	}
 	if c.heavy.tables != nil {
 		c.heavy.offer(&c.rows, flows, values, index, base)

@@ -76,6 +76,22 @@ func (r *Row) AddBatch(h []uint64, v []int64) {
 	}
 }
 
+// AddUniform notes flows whose hashes are uniform in their low 32 bits at least, without hashing them by the row's seed and family:
+// rows that merge are all filled by it, or none. Each adds 1 to Total. A register is raised by one of 2^(32-precision) flows
+// at the least, so the row knows up to 2^32 flows.
+func (r *Row) AddUniform(h []uint64) {
+	r.total += uint64(len(h))
+	precision, end := r.precision&63, uint64(1)<<((r.precision-1)&63)
+	registers := r.registers
+	for _, h := range h {
+		mixed := h * 0x9e3779b97f4a7c15 // spreads 32 bits over 64
+		rank := uint8(bits.LeadingZeros64(mixed<<precision|end) + 1)
+		if at := mixed >> ((64 - precision) & 63); at < uint64(len(registers)) && rank > registers[at] { // always within: BCE
+			registers[at] = rank
+		}
+	}
+}
+
 // most is the largest rank.
 func (r *Row) most() uint8 { return 64 - r.precision + 1 }
 
