@@ -57,9 +57,9 @@ const (
 // collapses under load: then MRR, not NDR, is what it does, and the two must not be printed as if they agreed.
 func (s *Sample) Invalid() string {
 	switch {
-	case s.NDR.Rate > aboveMRR*s.MRR && s.MRR > 0:
+	case s.NDR.Rate > aboveMRR*s.MRR:
 		return fmt.Sprintf("ndr %.0f is above mrr %.0f: the machine changed during the round, or the device collapses under load; measure again on a quiet machine", s.NDR.Rate, s.MRR)
-	case s.PDR.Rate > aboveMRR*s.MRR && s.MRR > 0:
+	case s.PDR.Rate > aboveMRR*s.MRR:
 		return fmt.Sprintf("pdr %.0f is above mrr %.0f: the machine changed during the round, or the device collapses under load; measure again on a quiet machine", s.PDR.Rate, s.MRR)
 	case s.NDR.Rate > s.PDR.Rate*1.001 && s.PDR.Rate > 0:
 		return fmt.Sprintf("ndr %.0f is above pdr %.0f, which may lose more", s.NDR.Rate, s.PDR.Rate)

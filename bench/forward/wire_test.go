@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/dataplane/traffic"
@@ -202,6 +203,81 @@ func TestWireFaults(t *testing.T) {
 	s := WireSize{Size: 64, MRR: 278_100, Throughput: 304_500}
 	if s.judge(); !strings.HasPrefix(s.Invalid, "throughput 304500 is above") || !strings.HasPrefix(s.Remarks(), "INVALID: ") {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestWireContradictions: figures that cannot be true together are INVALID, and what was not measured is not shown as 0.
+func TestWireContradictions(t *testing.T) {
+	all := []WireLatency{{Share: 0.1, Rate: 900, P99: 1}, {Share: 0.5, Rate: 900, P99: 1}, {Share: 0.9, Rate: 900, P99: 1}, {Share: 1, Rate: 900, P99: 1}}
+	lost := func(i int, loss float64) []WireLatency {
+		l := slices.Clone(all)
+		l[i].Loss = loss
+		return l
+	}
+	for _, tt := range []struct {
+		what            string
+		throughput, mrr float64
+		latency         []WireLatency
+		invalid, remark string
+	}{
+		{"good", 800, 850, all, "", ""},
+		{"nothing of a full load arrives", 872, 0, all, "throughput 872 is above what arrived of a full load, 0", "INVALID"},
+		{"all is lost at a tenth", 872, 900, lost(0, 1), "at 10 % of the throughput, at which nothing is to be lost, 100.0 % of the frames", "INVALID"},
+		{"much is lost at the throughput", 872, 900, lost(3, 0.24), "at 100 % of the throughput, at which nothing is to be lost, 24.0 % of the frames", "INVALID"},
+		{"little is lost at the throughput", 872, 900, lost(3, 0.0004), "", "0.04 % lost where latency was measured at 100 %"},
+		{"everything is lost", 0, 0, nil, "the device loses frames at any rate", "INVALID"},
+	} {
+		s := WireSize{Size: 64, Throughput: tt.throughput, MRR: tt.mrr, Latency: tt.latency}
+		if s.judge(); !strings.HasPrefix(s.Invalid, tt.invalid) || (tt.invalid == "") != (s.Invalid == "") {
+			t.Errorf("%s: INVALID %q", tt.what, s.Invalid)
+		}
+		if !strings.Contains(s.Remarks(), tt.remark) || tt.remark == "" && s.Remarks() != "" {
+			t.Errorf("%s: remarks %q", tt.what, s.Remarks())
+		}
+	}
+	for _, s := range []Sample{{NDR: found{Rate: 872}}, {PDR: found{Rate: 872}}} {
+		if !strings.Contains(s.Invalid(), "872 is above mrr 0") {
+			t.Errorf("of devices of ours: %q", s.Invalid())
+		}
+	}
+	r := WireReport{Sizes: []WireSize{{Size: 64, Throughput: 872, MRR: 900, Latency: []WireLatency{{Share: 0.5, Rate: 400, Loss: 1}}}}}
+	var text, page, table strings.Builder
+	if err := errors.Join(r.WriteText(&text), r.WriteHTML(&page), r.WriteCSV(&table)); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(text.String(), " 0.0 ") || !strings.Contains(page.String(), "<td>100.0000 %</td><td>-</td><td>-</td>") ||
+		!strings.Contains(table.String(), "64,latency_p50,50 % of throughput,,ns\n") || !strings.Contains(table.String(), "64,latency_loss,50 % of throughput,1,share\n") {
+		t.Errorf("%s\n%s\n%s", &text, &page, &table)
+	}
+	if runs, _ := r.Runs(); slices.ContainsFunc(runs, func(x bench.Runs) bool { return strings.Contains(x.Metric, "latency") }) {
+		t.Errorf("a latency that was not measured is compared: %+v", runs)
+	}
+}
+
+// TestWireLeastLoss: a trial of latency that lost frames is made again, three times at most, and the best one counts.
+func TestWireLeastLoss(t *testing.T) {
+	for _, tt := range []struct {
+		losses []float64
+		trials int
+		want   float64
+	}{{[]float64{0}, 1, 0}, {[]float64{0.001}, 1, 0.001}, {[]float64{0.5, 0}, 2, 0}, {[]float64{0.5, 0.3, 0.4, 0.6, 0}, 4, 0.3}} {
+		n := 0
+		l, err := leastLoss(func() (WireLatency, error) { n++; return WireLatency{Loss: tt.losses[n-1]}, nil })
+		if err != nil || n != tt.trials || l.Loss != tt.want {
+			t.Errorf("%v: %d trials, %+v, %v", tt.losses, n, l, err)
+		}
+	}
+}
+
+// TestWireArrived: a device that forwards a few frames of a full load, and then none, does not forward at the rate of these.
+func TestWireArrived(t *testing.T) {
+	tr := trial{sent: traffic.Sent{Packets: 1e6, Elapsed: 2 * time.Second}, got: &traffic.Report{Packets: 256, FirstNs: 1, LastNs: 1e6 + 1}}
+	if got := tr.arrived(); got != 128 {
+		t.Errorf("256 frames in 2 s: %g", got)
+	}
+	tr.got = &traffic.Report{Packets: 1_000_001, FirstNs: 1, LastNs: 4e9 + 1} // a long queue drains
+	if got := tr.arrived(); got != 250_000 {
+		t.Errorf("a million in 4 s: %g", got)
 	}
 }
 

@@ -21,7 +21,7 @@ func (r *WireReport) WriteText(w io.Writer) error {
 	for i := range r.Sizes {
 		s := &r.Sizes[i]
 		l := s.at(0.5)
-		fmt.Fprintf(t, "%d\t%.0f\t%s\t%.0f\t%.1f\t%.1f\t%.0f\t%.1f\t  %s\n", s.Size, s.Throughput, s.OfLine(), s.MRR, l.P50/1e3, l.P999/1e3, s.Burst, s.BufferNs/1e3, s.Remarks())
+		fmt.Fprintf(t, "%d\t%.0f\t%s\t%.0f\t%s\t%s\t%.0f\t%s\t  %s\n", s.Size, s.Throughput, s.OfLine(), s.MRR, micro(l.P50), micro(l.P999), s.Burst, micro(s.BufferNs), s.Remarks())
 	}
 	return t.Flush()
 }
@@ -31,6 +31,22 @@ func (r *WireReport) speed() string {
 		return "of unknown speed"
 	}
 	return fmt.Sprintf("%g Gbit/s", float64(r.Speed)/1e9)
+}
+
+// micro writes ns in us; "-" for 0: it was not measured.
+func micro(ns float64) string {
+	if ns == 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(ns/1e3, 'f', 1, 64)
+}
+
+// percent writes a share with two digits at least, so that a small one is not 0 %.
+func percent(share float64) string {
+	if p := 100 * share; p < 1 {
+		return fmt.Sprintf("%.2g %%", p)
+	}
+	return fmt.Sprintf("%.1f %%", 100*share)
 }
 
 // at is the latency at a share of the throughput.
@@ -67,6 +83,9 @@ func (s *WireSize) Remarks() string {
 		all = append(all, "sent by "+s.Source)
 	}
 	for _, l := range s.Latency {
+		if l.Loss > 0 && s.Invalid == "" {
+			all = append(all, fmt.Sprintf("%s lost where latency was measured at %.0f %%", percent(l.Loss), 100*l.Share))
+		}
 		if asked := l.Share * s.Throughput; l.Rate < leastReached*asked {
 			all = append(all, fmt.Sprintf("latency at %.0f %% was measured at %.0f fps, %.0f %% of the throughput, as the source sent no more", 100*l.Share, l.Rate, 100*l.Rate/s.Throughput))
 		}
@@ -104,10 +123,15 @@ func (r *WireReport) WriteCSV(w io.Writer) error {
 		for _, l := range s.Latency {
 			at := fmt.Sprintf("%.0f %% of throughput", 100*l.Share)
 			line(s.Size, "latency_rate", at, l.Rate, "fps")
+			line(s.Size, "latency_loss", at, l.Loss, "share")
 			for _, f := range []struct {
 				name  string
 				value float64
 			}{{"min", l.Least}, {"p50", l.P50}, {"p99", l.P99}, {"p999", l.P999}, {"max", l.Most}, {"pdv", l.PDV}} {
+				if !l.measured() {
+					_ = c.Write([]string{strconv.Itoa(s.Size), "latency_" + f.name, at, "", "ns"})
+					continue
+				}
 				line(s.Size, "latency_"+f.name, at, f.value, "ns")
 			}
 		}
@@ -261,6 +285,9 @@ func (r *WireReport) diagrams() []diagram {
 			l.x, l.y = append(l.x, p.Rate), append(l.y, p.Loss)
 		}
 		for _, p := range s.Latency {
+			if !p.measured() {
+				continue
+			}
 			d.x, d.y = append(d.x, p.Share), append(d.y, p.P99)
 		}
 		loss, delay = append(loss, l), append(delay, d)
@@ -278,7 +305,7 @@ func (r *WireReport) WriteHTML(w io.Writer) error {
 }
 
 var wirePage = template.Must(template.New("wire").Funcs(template.FuncMap{
-	"us":   func(ns float64) string { return fmt.Sprintf("%.1f", ns/1e3) },
+	"us":   micro,
 	"n":    func(v float64) string { return fmt.Sprintf("%.0f", v) },
 	"loss": func(v float64) string { return fmt.Sprintf("%.4f %%", 100*v) },
 	"pc":   func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) },
