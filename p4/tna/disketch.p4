@@ -21,7 +21,7 @@ header bridge_t {
     @flexible bit<32> p; // first round of the flow
     @flexible bit<32> q;
     @flexible bit<1> from_host;
-    @flexible bit<1> counted;
+    @flexible bit<1> unmeasured;
 }
 
 struct ingress_headers_t {
@@ -67,7 +67,7 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
     }
     action bridge() {
         hdr.bridge.setValid();
-        hdr.bridge.counted = ~md.packet.unmeasured;
+        hdr.bridge.unmeasured = md.packet.unmeasured;
     }
 
     apply {
@@ -125,10 +125,8 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
         wire_length();
         clock.apply(from_parser.global_tstamp, md.now);
         ports.apply(intrinsic.egress_port, md.to_host);
-        if (hdr.bridge.counted == 1) {
-            fragment.apply(hdr.bridge.p, hdr.bridge.q, md.now, md.length, sizeInBytes(hdr.bridge) + 4,
-                           hdr.bridge.from_host, md.to_host);
-        }
+        fragment.apply(hdr.bridge.p, hdr.bridge.q, md.now, md.length, sizeInBytes(hdr.bridge) + 4,
+                       hdr.bridge.from_host, md.to_host, hdr.bridge.unmeasured);
     }
 }
 

@@ -71,13 +71,12 @@ func samplers(t *testing.T) (s [rows]sampler) {
 		}
 		// Both sides ask what was decided where the packet arrived, of each half of a cell.
 		for _, half := range []string{"lengths", "digests"} {
-			find(t, text, `if \(lds\.sampled`+row+` == 1\) \{\s+`+half+row+`\.apply\(point, (?:bank|lds\.told\[0:0\]), lds\.column`+row+`,`, 2)
+			find(t, text, `if \(lds\.sampled`+row+` == 1\) \{\s+`+half+row+`\.apply\(point, bank, lds\.column`+row+`,`, 2)
 			find(t, text, half+row+`\.apply\(`, 2)
 		}
 	}
 	find(t, control, `Register<bit<32>, bit<1>>\(1, 0xffffffff\) limit[01];`, rows)
-	find(t, text, `packets\.count\(point \+\+ lds\.told\[0:0\]\);`, 1)
-	find(t, text, `packets\.count\(point \+\+ bank \+\+ inside\);`, 1)
+	find(t, text, `packets\.count\(point \+\+ bank\);`, 2)
 	find(t, text, `rates\.apply\(u, v, before_high, before_low, lds\.sampled0, lds\.sampled1\);`, 1)
 	// Whatever they sample, packets are counted.
 	find(t, text, `if \(measured == 1 && lds\.measured == 1\) \{\s+tallies\.apply\(\);`, 2)

@@ -34,10 +34,11 @@
 const MirrorType_t MIRROR_SAMPLE = 1;
 const MirrorType_t MIRROR_RECORD = 2;
 
-// What DiSketch's fragment needs to know.
+// What DiSketch's fragment needs to know, and LDS of a shim that PINT takes away.
 header disketch_bridge_t {
     @flexible bit<32> flow_hash;
     @flexible bit<1> from_host;
+    @flexible bit<1> host_odd; // the interval bit of the second shim
 }
 
 struct ingress_headers_t {
@@ -88,6 +89,7 @@ struct egress_metadata_t {
     bit<16> length;
     bit<1> bridged; // else it is a copy for the CPU port
     bit<1> to_host;
+    bit<3> shim_length; // that of the digest of the packet's first shim, less one
     MirrorId_t session;
     bit<8> kind; // of a mirrored copy
 }
@@ -288,6 +290,7 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
         hdr.pint.in_port = (bit<16>)intrinsic.ingress_port;
         hdr.pint.arrival = intrinsic.ingress_mac_tstamp;
         hdr.disketch.setValid();
+        hdr.disketch.host_odd = hdr.packet.host_shim.interval;
         hdr.lds.setValid();
         hdr.lds.measured = 0;
         md.session = CPU_SESSION;
@@ -388,18 +391,66 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
     action measure_length() {
         md.length = intrinsic.pkt_length - (bit<16>)(OVERHEAD);
     }
+    action note_shim() {
+        md.shim_length = hdr.packet.shim.length;
+    }
     action grow() {
         md.length = md.length + SHIM_LEN;
         md.lds.length = md.lds.length + SHIM_LEN;
     }
-    action shrink() {
-        md.length = md.length - SHIM_LEN;
-        md.lds.length = md.lds.length - SHIM_LEN;
+    action shrink(bit<16> bytes) {
+        md.length = md.length - bytes;
+        md.lds.length = md.lds.length - bytes;
+    }
+    table stripped {
+        key = { md.shim_length: exact; }
+        actions = { shrink; }
+        default_action = shrink(SHIM_LEN);
+        const entries = {
+            0: shrink(SHIM_FIXED_LEN + 1);
+            2: shrink(SHIM_FIXED_LEN + 3);
+            3: shrink(SHIM_FIXED_LEN + 4);
+            4: shrink(SHIM_FIXED_LEN + 5);
+            5: shrink(SHIM_FIXED_LEN + 6);
+            6: shrink(SHIM_FIXED_LEN + 7);
+            7: shrink(SHIM_FIXED_LEN + 8);
+        }
+        size = 8;
+    }
+
+    // The shim whose bit tells LDS the interval of departure is the first one that leaves. With
+    // interval_bit the control plane adds: added -> by_added; strips, two_shims -> by_host; strips alone -> by_clock.
+    action by_added() {
+        md.lds.marked = 1;
+        md.lds.odd = md.bridge.interval;
+    }
+    action by_host() {
+        md.lds.odd = md.disketch.host_odd;
+    }
+    action by_clock() {
+        md.lds.marked = 0;
+    }
+    table mark {
+        key = {
+            hdr.packet.added.isValid(): exact @name("added");
+            md.pint.strips: exact @name("strips");
+            md.bridge.two_shims: exact @name("two_shims");
+        }
+        actions = { by_added; by_host; by_clock; @defaultonly NoAction; }
+        default_action = NoAction();
+        size = 8;
+    }
+
+    // What PINT drops is not seen behind it.
+    action forget() {
+        md.bridge.unmeasured = 1;
+        md.lds.measured = 0;
     }
 
     apply {
         if (md.bridged == 1) {
             measure_length();
+            note_shim();
             digest.apply(hdr.packet, md.bridge, intrinsic, from_parser, deparser, md.pint);
             if (md.pint.records == 1) {
                 mirror();
@@ -407,15 +458,18 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
             if (hdr.packet.added.isValid()) {
                 grow();
             } else if (md.pint.strips == 1) {
-                shrink();
+                stripped.apply();
+            }
+            mark.apply();
+            if (deparser.drop_ctl != 0) {
+                forget();
             }
             clock.apply(from_parser.global_tstamp, md.now);
             hosts.apply(intrinsic.egress_port, md.to_host);
-            if (md.bridge.unmeasured == 0) {
-                first_of_hash_p();
-                first_of_hash_q();
-                fragment.apply(md.flow_p, md.flow_q, md.now, md.length, OVERHEAD, md.disketch.from_host, md.to_host);
-            }
+            first_of_hash_p();
+            first_of_hash_q();
+            fragment.apply(md.flow_p, md.flow_q, md.now, md.length, OVERHEAD, md.disketch.from_host, md.to_host,
+                           md.bridge.unmeasured);
             sums.apply(md.bridge.id_high, md.bridge.id_low, md.lds_u, md.lds_v);
             points.apply(from_parser.global_tstamp, intrinsic.egress_port, md.lds_u, md.lds_v, md.lds);
         }

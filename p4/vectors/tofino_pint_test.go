@@ -265,6 +265,7 @@ func (r *tofinoRun) compareFates(t *testing.T) {
 	of := func(name string) uint64 { return r.target.direct["egress.digest."+name] }
 	compare("sourced", of("sourced"), fates[0])
 	compare("local", of("local"), fates[3])
+	compare("left_forged", of("left_forged"), fates[11])
 	// stripped are those that go to an edge with another plan's digest, which Go counts as sunk, and those that are too long for a link.
 	compare("sunk, left_mtu and stripped", of("sunk")+of("left_mtu")+of("stripped"), fates[2]+fates[5])
 }

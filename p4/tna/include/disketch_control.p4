@@ -26,7 +26,8 @@
 //              is their highest bit
 //
 // The register cells: bank << FRAGMENT_COLUMN_BITS | column. The counters, packets and bytes by bank: seen, and counted,
-// of which the unit's part is Record.Value. The control plane resets none.
+// of which the unit's part is Record.Value; of a Count-Min that is the sum of its cells, too. In weir.p4 the counters' bytes are
+// those before PINT adds or takes a shim: there a Count-Min's Value of bytes is to be made of cells. The control plane resets none.
 #ifndef WEIR_TNA_DISKETCH_CONTROL_P4
 #define WEIR_TNA_DISKETCH_CONTROL_P4
 
@@ -73,9 +74,10 @@ control disketch_ports(in PortId_t port, out bit<1> is_host) {
 }
 
 // p and q are the first-round CRCs of the flow; now is its departure; length is that
-// of the packet on the wire, in bytes, and overhead is what the target counts beyond it.
+// of the packet on the wire, in bytes, and overhead is what the target counts beyond it. Only what counts asks
+// whether the packet does, as that is known last: a packet may be dropped.
 control disketch(in bit<32> p, in bit<32> q, in bit<32> now, in bit<16> length, in bit<32> overhead,
-                 in bit<1> from_host, in bit<1> to_host) {
+                 in bit<1> from_host, in bit<1> to_host, in bit<1> uncounted) {
     bit<32> subepoch_u;
     bit<32> subepoch_v;
     bit<32> cell_u;
@@ -186,8 +188,10 @@ control disketch(in bit<32> p, in bit<32> q, in bit<32> now, in bit<16> length, 
             mix();
             choose_subepoch();
             choose_cell();
-            see();
-            count.apply();
+            if (uncounted == 0) {
+                see();
+                count.apply();
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 //
 //   ingress  flow key, packet id ─> columns; u, v of the digest's hash ─> samples ─> rows ─ bridge ┐
 //   egress   ┌─────────────────────────────────────────────────────────────────────────────────────┘
-//            └> interval by the departure, or the shim's bit ─> rows
+//            └> interval by the departure, and the shim's bit ─> rows
 //
 // A stateful ALU has two words of 32 bits, and cannot add a carry to a second operand.
 // So a cell's sums of 64 bits are kept as what can be had of them exactly, and are never
@@ -31,9 +31,6 @@
 // down, to them before the first packet, the same at all points that are compared; a rate of
 // 1 is 0xffffffff, which they begin with. Where a packet arrives it is decided for both sides.
 // The counters packets have all packets (Point.Packets), whatever rows sample.
-//
-// Packets that are outside of their interval are those that leave, by the shim's bit, behind
-// one and a half intervals.
 #ifndef WEIR_TNA_LDS_CONTROL_P4
 #define WEIR_TNA_LDS_CONTROL_P4
 
@@ -84,7 +81,7 @@ struct lds_count_t {
 header lds_t {
     @flexible bit<1> measured; // it has a flow key
     @flexible bit<1> marked;   // by a shim
-    @flexible bit<2> told;     // number of the interval that the shim tells, modulo 4
+    @flexible bit<1> odd;      // the shim's bit
     @flexible bit<16> length;  // WireLen
     @flexible lds_column_t column0;
     @flexible lds_column_t column1;
@@ -211,6 +208,48 @@ control lds_clock(in bit<48> timestamp, out bit<32> x, out bit<32> before_high, 
 #define LDS_HALF(x) x[LDS_INTERVAL_BITS - 1:LDS_INTERVAL_BITS - 1]
 #define LDS_LATE(x) x[31:LDS_INTERVAL_BITS]
 typedef bit<(32 - LDS_INTERVAL_BITS)> lds_late_t;
+
+// The bank of x, and the time in its interval: by the clock, or by the bit the nearest interval of its parity.
+control lds_interval(inout bit<32> x, in bit<1> marked, in bit<1> odd, out bit<1> bank) {
+    action in_bank(bit<1> parity, lds_late_t late) {
+        bank = parity;
+        LDS_LATE(x) = late;
+    }
+    table interval {
+        key = {
+            marked : exact @name("marked");
+            odd : ternary @name("odd");
+            LDS_NUMBER(x) : exact @name("number");
+            LDS_HALF(x) : ternary @name("half");
+        }
+        actions = { in_bank; }
+        default_action = in_bank(0, 0);
+        const entries = {
+            // By the clock: x is half an interval ahead.
+            (0, _, 0, 0) : in_bank(1, 1);
+            (0, _, 1, 0) : in_bank(0, 1);
+            (0, _, 2, 0) : in_bank(1, 1);
+            (0, _, 3, 0) : in_bank(0, 1);
+            (0, _, 0, 1) : in_bank(0, 0);
+            (0, _, 1, 1) : in_bank(1, 0);
+            (0, _, 2, 1) : in_bank(0, 0);
+            (0, _, 3, 1) : in_bank(1, 0);
+            // By the bit.
+            (1, 0, 0, _) : in_bank(0, 0);
+            (1, 0, 1, _) : in_bank(0, 1);
+            (1, 0, 2, _) : in_bank(0, 0);
+            (1, 0, 3, _) : in_bank(0, 1);
+            (1, 1, 0, _) : in_bank(1, 1);
+            (1, 1, 1, _) : in_bank(1, 0);
+            (1, 1, 2, _) : in_bank(1, 1);
+            (1, 1, 3, _) : in_bank(1, 0);
+        }
+        size = 16;
+    }
+    apply {
+        interval.apply();
+    }
+}
 
 // WireLen by what IP says, from the link header on: packets are padded to 60 bytes.
 #define LDS_LINK(v0, v1, v2, v3, v4, v5, v6, v7, tags)                                              \
@@ -372,6 +411,7 @@ control lds_rates(in bit<32> u, in bit<32> v, in bit<32> before_high, in bit<32>
 control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in bit<32> u, in bit<32> v, inout lds_t lds) {
     lds_points() point_of;
     lds_clock() clock;
+    lds_interval() interval;
     lds_rates() rates;
     lds_lengths() lengths0;
     lds_lengths() lengths1;
@@ -379,7 +419,7 @@ control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in
     lds_digests() digests1;
     lds_point_t point;
     bit<1> measured;
-    bit<1> odd;
+    bit<1> bank;
     bit<32> x;
     bit<32> before_high;
     bit<32> before_low;
@@ -387,11 +427,11 @@ control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in
     // With interval_bit the control plane adds: a packet with a shim -> by_shim.
     action by_clock() {
         lds.marked = 0;
-        odd = 0;
+        lds.odd = 0;
     }
     action by_shim() {
         lds.marked = 1;
-        odd = hdr.shim.interval;
+        lds.odd = hdr.shim.interval;
     }
     table mark {
         key = { hdr.shim.isValid() : exact @name("shim"); }
@@ -400,46 +440,10 @@ control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in
         size = 2;
     }
 
-    action tell(bit<2> number, lds_late_t late) {
-        lds.told = number;
-        LDS_LATE(x) = late;
-    }
-    table interval {
-        key = {
-            lds.marked : exact @name("marked");
-            odd : ternary @name("odd");
-            LDS_NUMBER(x) : exact @name("number");
-            LDS_HALF(x) : ternary @name("half");
-        }
-        actions = { tell; }
-        default_action = tell(0, 0);
-        const entries = {
-            // By the clock: x is half an interval ahead.
-            (0, _, 0, 0) : tell(3, 1);
-            (0, _, 1, 0) : tell(0, 1);
-            (0, _, 2, 0) : tell(1, 1);
-            (0, _, 3, 0) : tell(2, 1);
-            (0, _, 0, 1) : tell(0, 0);
-            (0, _, 1, 1) : tell(1, 0);
-            (0, _, 2, 1) : tell(2, 0);
-            (0, _, 3, 1) : tell(3, 0);
-            // By the bit: the nearest interval of its parity.
-            (1, 0, 0, _) : tell(0, 0);
-            (1, 0, 1, _) : tell(0, 1);
-            (1, 0, 2, _) : tell(2, 0);
-            (1, 0, 3, _) : tell(2, 1);
-            (1, 1, 0, _) : tell(3, 1);
-            (1, 1, 1, _) : tell(1, 0);
-            (1, 1, 2, _) : tell(1, 1);
-            (1, 1, 3, _) : tell(3, 0);
-        }
-        size = 16;
-    }
-
     // By point and bank: Point.Packets.
     Counter<bit<32>, bit<(TNA_LDS_POINT_BITS + 1)>>(1 << (TNA_LDS_POINT_BITS + 1), CounterType_t.PACKETS) packets;
     action tally() {
-        packets.count(point ++ lds.told[0:0]);
+        packets.count(point ++ bank);
     }
     LDS_ARRIVALS_STAGE table tallies {
         actions = { tally; }
@@ -451,21 +455,21 @@ control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in
         point_of.apply(port, point, measured);
         clock.apply(timestamp, x, before_high, before_low);
         mark.apply();
-        interval.apply();
+        interval.apply(x, lds.marked, lds.odd, bank);
         rates.apply(u, v, before_high, before_low, lds.sampled0, lds.sampled1);
         if (measured == 1 && lds.measured == 1) {
             tallies.apply();
             if (lds.sampled0 == 1) {
-                lengths0.apply(point, lds.told[0:0], lds.column0, x, lds.length);
+                lengths0.apply(point, bank, lds.column0, x, lds.length);
             }
             if (lds.sampled1 == 1) {
-                lengths1.apply(point, lds.told[0:0], lds.column1, x, lds.length);
+                lengths1.apply(point, bank, lds.column1, x, lds.length);
             }
             if (lds.sampled0 == 1) {
-                digests0.apply(point, lds.told[0:0], lds.column0, u, v, before_high, before_low);
+                digests0.apply(point, bank, lds.column0, u, v, before_high, before_low);
             }
             if (lds.sampled1 == 1) {
-                digests1.apply(point, lds.told[0:0], lds.column1, u, v, before_high, before_low);
+                digests1.apply(point, bank, lds.column1, u, v, before_high, before_low);
             }
         }
     }
@@ -475,6 +479,7 @@ control lds_ingress(in headers_t hdr, in bit<48> timestamp, in PortId_t port, in
 control lds_egress(in bit<48> timestamp, in PortId_t port, in bit<32> u, in bit<32> v, in lds_t lds) {
     lds_points() point_of;
     lds_clock() clock;
+    lds_interval() interval;
     lds_lengths() lengths0;
     lds_lengths() lengths1;
     lds_digests() digests0;
@@ -482,54 +487,14 @@ control lds_egress(in bit<48> timestamp, in PortId_t port, in bit<32> u, in bit<
     lds_point_t point;
     bit<1> measured;
     bit<1> bank;
-    bit<1> inside;
     bit<32> x;
     bit<32> before_high;
     bit<32> before_low;
 
-    // By point, bank and inside: Point.Packets, or Point.Outside.
-    Counter<bit<32>, bit<(TNA_LDS_POINT_BITS + 2)>>(1 << (TNA_LDS_POINT_BITS + 2), CounterType_t.PACKETS) packets;
-
-    action in_bank(bit<1> parity, lds_late_t late) {
-        inside = 1;
-        bank = parity;
-        LDS_LATE(x) = late;
-    }
-    action outside() {
-        inside = 0;
-        bank = lds.told[0:0];
-    }
-    table interval {
-        key = {
-            lds.marked : exact;
-            lds.told : ternary;
-            LDS_NUMBER(x) : exact @name("number");
-            LDS_HALF(x) : ternary @name("half");
-        }
-        actions = { in_bank; outside; }
-        default_action = outside();
-        const entries = {
-            (0, _, 0, 0) : in_bank(1, 1);
-            (0, _, 1, 0) : in_bank(0, 1);
-            (0, _, 2, 0) : in_bank(1, 1);
-            (0, _, 3, 0) : in_bank(0, 1);
-            (0, _, 0, 1) : in_bank(0, 0);
-            (0, _, 1, 1) : in_bank(1, 0);
-            (0, _, 2, 1) : in_bank(0, 0);
-            (0, _, 3, 1) : in_bank(1, 0);
-            (1, 0, 0, _) : in_bank(0, 0);
-            (1, 0, 1, _) : in_bank(0, 1);
-            (1, 1, 1, _) : in_bank(1, 0);
-            (1, 1, 2, _) : in_bank(1, 1);
-            (1, 2, 2, _) : in_bank(0, 0);
-            (1, 2, 3, _) : in_bank(0, 1);
-            (1, 3, 3, _) : in_bank(1, 0);
-            (1, 3, 0, _) : in_bank(1, 1);
-        }
-        size = 16;
-    }
+    // By point and bank: Point.Packets.
+    Counter<bit<32>, bit<(TNA_LDS_POINT_BITS + 1)>>(1 << (TNA_LDS_POINT_BITS + 1), CounterType_t.PACKETS) packets;
     action tally() {
-        packets.count(point ++ bank ++ inside);
+        packets.count(point ++ bank);
     }
     LDS_DEPARTURES_STAGE table tallies {
         actions = { tally; }
@@ -540,22 +505,20 @@ control lds_egress(in bit<48> timestamp, in PortId_t port, in bit<32> u, in bit<
     apply {
         point_of.apply(port, point, measured);
         clock.apply(timestamp, x, before_high, before_low);
-        interval.apply();
+        interval.apply(x, lds.marked, lds.odd, bank);
         if (measured == 1 && lds.measured == 1) {
             tallies.apply();
-            if (inside == 1) {
-                if (lds.sampled0 == 1) {
-                    lengths0.apply(point, bank, lds.column0, x, lds.length);
-                }
-                if (lds.sampled1 == 1) {
-                    lengths1.apply(point, bank, lds.column1, x, lds.length);
-                }
-                if (lds.sampled0 == 1) {
-                    digests0.apply(point, bank, lds.column0, u, v, before_high, before_low);
-                }
-                if (lds.sampled1 == 1) {
-                    digests1.apply(point, bank, lds.column1, u, v, before_high, before_low);
-                }
+            if (lds.sampled0 == 1) {
+                lengths0.apply(point, bank, lds.column0, x, lds.length);
+            }
+            if (lds.sampled1 == 1) {
+                lengths1.apply(point, bank, lds.column1, x, lds.length);
+            }
+            if (lds.sampled0 == 1) {
+                digests0.apply(point, bank, lds.column0, u, v, before_high, before_low);
+            }
+            if (lds.sampled1 == 1) {
+                digests1.apply(point, bank, lds.column1, u, v, before_high, before_low);
             }
         }
     }
