@@ -243,6 +243,9 @@ func (d *Difference) Lost() (lost int64, known bool) {
 	return int64(d.sender.packets - d.receiver.packets), d.wholeInterval()
 }
 
+// Sent returns the number of packets that the sender counted, whatever they weigh.
+func (d *Difference) Sent() uint64 { return d.sender.packets }
+
 // wholeInterval reports whether both points counted all packets of the interval: they saw it from its beginning to its
 // end, and refused none for its timestamp. One that is refused at one end alone would be a loss, or the reverse of one.
 func (d *Difference) wholeInterval() bool {

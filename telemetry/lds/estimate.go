@@ -44,6 +44,8 @@ type Estimate struct {
 	Packets      float64
 	Bytes        float64
 	PacketsTrust float64
+	// Arrived is what the receiver counted, as Packets is of the sender; 0: nothing of the flow.
+	Arrived float64
 
 	// HasLoss: both points counted the whole interval. Lost counts packets
 	// that the receiver did not; duplicates count against them. It is exact if the
@@ -82,7 +84,7 @@ func (d *Difference) Flow(flow uint64, weight uint32, alpha float64) Estimate {
 // highest rate only.
 func (d *Difference) volume(e *Estimate, flow uint64, w float64) (count float64) {
 	c, k := d.sender.config.Columns, d.sender.config.Virtual
-	bound, lost, lossKnown := math.Inf(1), math.Inf(1), false
+	bound, arrived, lost, lossKnown := math.Inf(1), math.Inf(1), math.Inf(1), false
 	e.Unsent = true
 	for r, rate := range d.rates {
 		var sent, got, length uint64
@@ -97,6 +99,7 @@ func (d *Difference) volume(e *Estimate, flow uint64, w float64) (count float64)
 			sent, got, length = sent+a.Count, got+b.Count, length+a.Bytes
 		}
 		n := float64(sent)
+		arrived = min(arrived, float64(got)/rate)
 		if b := w * mostSampledFrom(n/w, rate); b < bound {
 			bound, count, e.Bytes = b, n/rate, float64(length)/rate
 		}
@@ -108,7 +111,7 @@ func (d *Difference) volume(e *Estimate, flow uint64, w float64) (count float64)
 	if e.Unsent {
 		return 0
 	}
-	e.Packets = count / w
+	e.Packets, e.Arrived = count/w, arrived/w
 	e.PacketsTrust = share(d.rowNoise, count)
 	if e.HasLoss = lossKnown && d.wholeInterval(); e.HasLoss {
 		e.Lost, e.LostTrust = lost/w, e.PacketsTrust

@@ -62,7 +62,8 @@ func (e *Engine) Ask(ctx context.Context, q *Question) (any, error) {
 // of is an engine for one question, with its window and confidence.
 func (e *Engine) of(ctx context.Context, q *Question) *Engine {
 	own := *e
-	own.ctx, own.unions = ctx, map[string]*network{}
+	own.ctx, own.unions, own.wires = ctx, map[string]*network{}, nil
+	own.wires = newWiring(&own)
 	own.Window = q.window(e.Store, e.window(), e.Now)
 	if q.Confidence != 0 {
 		own.Confidence = q.Confidence

@@ -113,8 +113,27 @@ type Between struct {
 	AllNamed  bool       `json:"all_named,omitempty"`
 	MoreLost  int        `json:"more_lost_flows,omitempty"` // flows that the question's limit left out
 
+	// Ways are those that were compared, of all flows, or that the flow took: of several, delay and loss are over all of them, and losses over those
+	// that know them.
+	Ways []Way `json:"ways,omitempty"`
+	// Why says why no loss is known; empty: it is.
+	Why string `json:"why,omitempty"`
+
 	// Segments are the pieces of the flow's path between the two switches, in order, if the question asks for them and the path is known.
 	Segments []Segment `json:"segments,omitempty"`
+}
+
+// Way is what leads from one measurement point to another, or from several to several where packets spread in between.
+type Way struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Packets left in the intervals that both ends counted whole.
+	Packets  float64 `json:"packets" unit:"packets"`
+	HasDelay bool    `json:"has_delay"`
+	Delay    Bounded `json:"delay_ns" unit:"ns"`
+	HasLoss  bool    `json:"has_loss"`
+	Lost     float64 `json:"lost" unit:"packets"`
+	Why      string  `json:"why,omitempty"` // no loss is known
 }
 
 // LostFlow is a flow that lost so many packets; below 0: they came twice.
@@ -130,6 +149,14 @@ type lossNames struct {
 }
 
 func newLossNames() *lossNames { return &lossNames{of: map[lds.FlowName]int64{}, all: true} }
+
+// join adds what another way names.
+func (l *lossNames) join(o *lossNames) {
+	l.known, l.all = l.known || o.known, l.all && o.all
+	for name, lost := range o.of {
+		l.of[name] += lost
+	}
+}
 
 // add adds an interval; one that was not counted whole says nothing.
 func (l *lossNames) add(d *lds.Difference) {
@@ -164,8 +191,7 @@ func (l *lossNames) answer(b *Between) {
 // Between asks for delay and loss from one place to another; flow nil: of all
 // flows together. Between two switches it compares what leaves the first with
 // what arrives at the second, within one what arrives with what leaves. Of
-// several points that the places may mean, those two are taken which have most packets
-// of the flow in common, or else most cells.
+// all points that the places may mean, those count that a link joins, or that have packets in common; of a flow, those that it passed.
 func (e *Engine) Between(from, to Place, flow *Key) (*Between, error) {
 	if flow != nil {
 		all, _, err := e.between(from, to, []Key{*flow}, true)
@@ -199,19 +225,13 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 	if err != nil {
 		return nil, nil, err
 	}
-	list := make([]Between, len(flows))
 	asked, err := ofClasses(ways, flows)
 	if err != nil {
 		return nil, nil, err
 	}
-	total := &Between{Basis: basis, From: ways[0].names[0], To: ways[0].names[1], Kept: 1}
-	if len(ways) > 1 {
-		total.From, total.To = e.Store.Name(from.Switch)+" out", e.Store.Name(to.Switch)+" in"
-		if from.Switch == to.Switch {
-			total.From, total.To = e.Store.Name(from.Switch)+" in", e.Store.Name(to.Switch)+" out"
-		}
-	}
-	all, least, named := flowSum{}, math.Inf(1), newLossNames()
+	all, named := make([]passed, len(ways)), newLossNames()
+	ofFlow := make([][]passed, len(flows))
+	least := math.Inf(1)
 	var class lds.Class // that of least, where it is of one
 	for n, way := range ways {
 		if only && len(asked[n]) == 0 {
@@ -220,26 +240,19 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 		if only {
 			class = way.class
 		}
-		one, sums := &Between{Basis: basis, From: way.names[0], To: way.names[1], Intervals: way.unlike, Unlike: way.unlike, Kept: 1}, make([]flowSum, len(asked[n]))
+		p := passed{way: way, of: Between{Basis: basis, From: way.names[0], To: way.names[1], Intervals: way.unlike, Unlike: way.unlike, Kept: 1}}
+		sums, names := make([]flowSum, len(asked[n])), newLossNames()
 		for d, err := range e.paced(way.intervals) {
 			if err != nil {
 				return nil, nil, err
 			}
-			one.Intervals++
-			one.Refused += d.Refused()
-			one.Cells += d.Refused() + d.Cells(lds.Usable)
-			one.Kept = min(one.Kept, d.Kept())
-			lost, whole := d.Lost()
-			if whole {
-				one.Whole++
-			}
-			all.whole(d, float64(lost), whole)
-			named.add(d)
-			sampled := d.Delays()
-			all.sample(sampled, nil)
+			p.interval(d)
+			names.add(d)
 			if ns, ok := d.LeastNs(); ok {
 				least = min(least, ns)
 			}
+			sampled := d.Delays()
+			p.sum.sample(sampled, nil)
 			for i, at := range asked[n] {
 				if i%stoppedEach == stoppedEach-1 {
 					if err := e.stopped(); err != nil {
@@ -252,31 +265,38 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 				sums[i].sample(sampled, &flow)
 			}
 		}
-		total.Refused, total.Cells, total.Kept = total.Refused+one.Refused, total.Cells+one.Cells, min(total.Kept, one.Kept)
-		if n == 0 || one.Intervals > total.Intervals {
-			total.Intervals = one.Intervals
-		}
-		total.Unlike = max(total.Unlike, one.Unlike)
-		if n == 0 || one.Whole < total.Whole {
-			total.Whole = one.Whole
-		}
 		for i, at := range asked[n] {
-			list[at] = *one
-			list[at].Flow = FormatKey(flows[at])
-			sums[i].answer(&list[at])
+			ofFlow[at] = append(ofFlow[at], passed{way: way, of: p.of, sum: sums[i]})
 		}
+		if p.judge(); p.sum.hasLoss {
+			named.join(names)
+		}
+		all[n] = p
 	}
-	offset := e.offset(least, from, to, &class)
+	offset := e.offset(least, from, to, &class, ways)
 	if err := e.stopped(); err != nil {
 		return nil, nil, err
 	}
-	for i := range list {
+	list := make([]Between, len(flows))
+	for i, parts := range ofFlow {
+		parts = took(parts)
+		list[i] = e.answerOf(parts, from, to)
+		list[i].Flow = FormatKey(flows[i])
+		if only {
+			if err := unknown(&list[i], parts); err != nil {
+				return nil, nil, err
+			}
+		}
 		list[i].tellClocks(offset)
 	}
-	all.answer(total)
-	named.answer(total)
+	if only {
+		return list, nil, nil
+	}
+	total := e.answerOf(all, from, to)
+	total.Packets, total.Bytes, total.CountTrust = 0, 0, 0 // of flows
+	named.answer(&total)
 	total.tellClocks(offset)
-	return list, total, nil
+	return list, &total, nil
 }
 
 // missingPlace is a place of which points of one direction were asked.
@@ -298,13 +318,21 @@ func (e *Engine) missingAt(list []store.Missing, asked ...missingPlace) (of []st
 	return of
 }
 
-// ofClasses lists for each way the flows, by number, that are of its class. A flow's key does not say of which VNI or edge it is.
+// ofClasses lists for each way the flows, by number, that are of its class, or all, if it is of ports. A flow's key does not say of which VNI or edge it is.
 func ofClasses(ways []*stretch, flows []Key) ([][]int, error) {
 	asked := make([][]int, len(ways))
+	if ways[0].class.IsZero() {
+		for n := range ways {
+			for i := range flows {
+				asked[n] = append(asked[n], i)
+			}
+		}
+		return asked, nil
+	}
 	for i, k := range flows {
 		best := -1
 		for n, way := range ways {
-			if way.class.IsZero() || inClass(&k, &way.class) && (best < 0 || longer(&way.class, &ways[best].class)) {
+			if inClass(&k, &way.class) && (best < 0 || longer(&way.class, &ways[best].class)) {
 				best = n
 			}
 		}
@@ -358,6 +386,7 @@ func stageName(egress bool) string {
 type flowSum struct {
 	packets, bytes, lost   float64
 	owned                  float64 // of the packets
+	arrived                float64
 	hasLoss                bool
 	unsent                 int // intervals whose records have nothing of the flow
 	measured, sum, trusted float64
@@ -381,6 +410,23 @@ func (s *flowSum) sample(d *lds.Delays, flow *uint64) {
 	default:
 		s.delays = append(s.delays, sampledDelays{d.Rate, d.Of(*flow)})
 	}
+}
+
+// join adds what was measured of the flow by another way.
+func (s *flowSum) join(o *flowSum) {
+	s.packets, s.bytes, s.lost, s.owned, s.arrived = s.packets+o.packets, s.bytes+o.bytes, s.lost+o.lost, s.owned+o.owned, s.arrived+o.arrived
+	s.hasLoss, s.unsent = s.hasLoss || o.hasLoss, s.unsent+o.unsent
+	s.measured, s.sum, s.trusted = s.measured+o.measured, s.sum+o.sum, s.trusted+o.trusted
+	s.squares, s.freedom, s.foreign = s.squares+o.squares, s.freedom+o.freedom, s.foreign+o.foreign
+	s.delays = append(s.delays, o.delays...)
+}
+
+// own is how many packets are expected to be the flow's own at both ends.
+func (s *flowSum) own() float64 {
+	if s.packets == 0 {
+		return 0
+	}
+	return min(s.packets, s.arrived) * s.owned / s.packets
 }
 
 // quantiles answers from one sample of all intervals, at the lowest of their rates.
@@ -413,6 +459,7 @@ func (s *flowSum) add(d *lds.Difference, e *lds.Estimate) {
 	s.packets += e.Packets
 	s.bytes += e.Bytes
 	s.owned += e.Packets * e.PacketsTrust
+	s.arrived += e.Arrived
 	if e.HasLoss {
 		s.hasLoss = true
 		s.lost += e.Lost
@@ -435,10 +482,11 @@ func (s *flowSum) add(d *lds.Difference, e *lds.Estimate) {
 }
 
 // whole adds what an interval says of all flows together.
-func (s *flowSum) whole(d *lds.Difference, lost float64, known bool) {
-	if known {
+func (s *flowSum) whole(d *lds.Difference) {
+	if lost, known := d.Lost(); known {
 		s.hasLoss = true
-		s.lost += lost
+		s.lost += float64(lost)
+		s.packets += float64(d.Sent())
 	}
 	if mean, ok := d.MeanNs(); ok {
 		n := d.Counted() / float64(d.Rows())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/telemetry/lds"
+	"github.com/weirswitch/weir/telemetry/store"
 )
 
 // Clocks is how far the clock at the arrival's end is ahead of the one at the
@@ -25,29 +26,50 @@ type Clocks struct {
 // offsetIntervals is of how many intervals of the way back the smallest delay is taken.
 const offsetIntervals = 64
 
-// offset joins the smallest delay forth, of a class unless that is zero, with that of the way back; nil: nothing is
+// offset joins the smallest delay forth, of a class unless that is zero, with that of the way back, which is the same link the other way; nil: nothing is
 // known, or there is one clock.
-func (e *Engine) offset(forth float64, from, to Place, class *lds.Class) *lds.Offset {
+func (e *Engine) offset(forth float64, from, to Place, class *lds.Class, ways []*stretch) *lds.Offset {
 	if from.Switch == to.Switch || math.IsInf(forth, 1) {
 		return nil
 	}
-	back, reverse := math.Inf(1), ""
-	if !class.IsZero() {
-		reverse = class.To.String() + " > " + class.From.String()
-	}
+	back, w := math.Inf(1), e.window()
 	// Without records of the way back one bound is all there is.
-	there, here := Place{to.Switch, to.Port, reverse, to.ports}, Place{from.Switch, from.Port, reverse, from.ports}
-	if ways, err := e.stretches(&Basis{Window: e.window()}, there, here, nil); err == nil {
-		for _, w := range ways {
-			for d := range e.differences(some(w.intervals, offsetIntervals)) {
-				if ns, ok := d.LeastNs(); ok {
-					back = min(back, ns)
-				}
+	for _, list := range e.back(w, from, to, class, ways) {
+		for d := range e.differences(some(list, offsetIntervals)) {
+			if ns, ok := d.LeastNs(); ok {
+				back = min(back, ns)
 			}
 		}
 	}
 	o := lds.OffsetBetween(forth, back, !math.IsInf(back, 1))
 	return &o
+}
+
+// back are the intervals of points that see what goes the other way: of ports, of the same ones.
+func (e *Engine) back(w store.Window, from, to Place, class *lds.Class, ways []*stretch) (lists [][]interval) {
+	if ways[0].ports[0] == nil {
+		reverse := ""
+		if !class.IsZero() {
+			reverse = class.To.String() + " > " + class.From.String()
+		}
+		back := match(e.points(w, Place{Switch: to.Switch, Port: to.Port, Class: reverse}, true), e.points(w, Place{Switch: from.Switch, Port: from.Port, Class: reverse}, false))
+		for p, list := range back {
+			if !p.class.IsZero() {
+				lists = append(lists, list)
+			}
+		}
+		return lists
+	}
+	for _, way := range ways {
+		for _, far := range way.ports[1] {
+			for _, near := range way.ports[0] {
+				for _, list := range match(e.points(w, Place{Switch: to.Switch, Port: far, ports: true}, true), e.points(w, Place{Switch: from.Switch, Port: near, ports: true}, false)) {
+					lists = append(lists, list)
+				}
+			}
+		}
+	}
+	return lists
 }
 
 // tellClocks adds what is known of the clocks, and a warning if that is called for.

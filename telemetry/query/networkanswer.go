@@ -89,6 +89,10 @@ func (e *Engine) Network() (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
+	if e.wires == nil {
+		own := *e
+		own.wires, e = newWiring(e), &own
+	}
 	// A status is of a moment, and each is of a part of its slice.
 	basis.Missing = slices.DeleteFunc(basis.Missing, func(m store.Missing) bool { return m.Evicted == 0 })
 	n := &networkSearch{

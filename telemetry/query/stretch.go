@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,17 +13,19 @@ import (
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
-// stretch is what lies from one measurement point to another. It holds their records,
+// stretch is what lies from one measurement point to another, or from several to several where packets spread in between. It holds their records,
 // and makes cells of one interval at a time: those of an hour may not fit into memory.
 type stretch struct {
 	names     [2]string
 	class     lds.Class
+	ports     [2][]int // the points' ports; nil: of a class
+	certain   bool     // all that leaves for the receivers passes them unless it is lost: the ends of a link, or a class
 	intervals []interval
 	unlike    int // intervals whose points have different configs
 }
 
 // interval is the records of two points about one interval: one each, or the pieces
-// that a switch made which restarted within it.
+// that a switch made which restarted within it, or the records of several points that are added up.
 type interval struct{ from, to []*store.Point }
 
 // pair is a sender's and a receiver's point: of ports, by their instances, or of a class.
@@ -33,9 +34,12 @@ type pair struct {
 	class    lds.Class
 }
 
-// stretches finds the measurement points between two places in the window. Of several ports
-// that the places may mean, those two are taken which have most packets of a flow in common, or without one (nil), or where none has any, most cells; where both have points of classes, all of these
-// are taken, sorted.
+func (p pair) compare(q pair) int {
+	return cmp.Or(cmp.Compare(p.from, q.from), cmp.Compare(p.to, q.to), strings.Compare(p.class.String(), q.class.String()))
+}
+
+// stretches finds the ways between two places in the window: where both have points of classes, these, sorted; else all pairs of ports that a link joins,
+// or that have packets in common, and of these the ones that a flow (nil: all flows) took.
 func (e *Engine) stretches(basis *Basis, from, to Place, flow *Key) ([]*stretch, error) {
 	fromEgress, toEgress := true, false
 	if from.Switch == to.Switch {
@@ -47,28 +51,49 @@ func (e *Engine) stretches(basis *Basis, from, to Place, flow *Key) ([]*stretch,
 		return nil, fmt.Errorf("%w of measurement points for this way in the window: the stage %s belongs to %s, %s to %s", ErrNoRecords,
 			stageName(fromEgress), e.Store.Name(from.Switch), stageName(toEgress), e.Store.Name(to.Switch))
 	}
-	chosen, unlike, err := e.choose(match(senders, receivers), flow)
+	matched := match(senders, receivers)
+	unlike, err := deleteUnlike(matched)
 	if err != nil {
 		return nil, err
 	}
-	switches := map[uint32]bool{}
 	var ways []*stretch
-	for best, found := range chosen {
-		for _, i := range found {
+	for p, list := range matched {
+		if !p.class.IsZero() {
+			ways = append(ways, &stretch{class: p.class, certain: true, intervals: list, unlike: unlike[p]})
+		}
+	}
+	if len(ways) == 0 {
+		if ways, err = e.waysOfPorts(basis.Window, matched, unlike, from, to); err != nil {
+			return nil, err
+		}
+		if ways, err = e.waysOf(ways, flow); err != nil {
+			return nil, err
+		}
+	}
+	switches := map[uint32]bool{}
+	for _, w := range ways {
+		for _, i := range w.intervals {
 			for _, p := range slices.Concat(i.from, i.to) {
 				basis.rest(switches, &p.Origin)
 			}
 		}
-		first := found[0]
-		ways = append(ways, &stretch{
-			names:     [2]string{pointName(e.Store.Name(from.Switch), first.from[0]), pointName(e.Store.Name(to.Switch), first.to[0])},
-			class:     best.class,
-			intervals: found,
-			unlike:    unlike[best],
-		})
+		w.names = [2]string{namesOf(e.Store.Name(from.Switch), w.intervals[0].from), namesOf(e.Store.Name(to.Switch), w.intervals[0].to)}
 	}
-	slices.SortFunc(ways, func(a, b *stretch) int { return strings.Compare(a.names[0], b.names[0]) })
+	slices.SortFunc(ways, func(a, b *stretch) int {
+		return cmp.Or(strings.Compare(a.names[0], b.names[0]), strings.Compare(a.names[1], b.names[1]))
+	})
 	return ways, nil
+}
+
+// namesOf names the points of an interval, each once.
+func namesOf(sw string, points []*store.Point) string {
+	var names []string
+	for _, p := range points {
+		if name := pointName(sw, p); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " and ")
 }
 
 func (e *Engine) points(w store.Window, at Place, egress bool) (list []*store.Point) {
@@ -130,14 +155,8 @@ func byInterval(points []*store.Point) (list [][]*store.Point) {
 	return list
 }
 
-// tried is of how many intervals the cells are compared to choose a pair of points.
-const tried = 8
-
-// choose takes the pair of ports with most of the flow's packets, if there is a flow, and else most cells that can be used in some of their intervals, spread over the
-// window, or all pairs of a class, and those of their intervals that can be compared; of all pairs it counts those that cannot. To decode all intervals of all pairs
-// would take minutes.
-func (e *Engine) choose(matched map[pair][]interval, flow *Key) (chosen map[pair][]interval, unlike map[pair]int, err error) {
-	var refusal error
+// deleteUnlike takes intervals away that cannot be compared, and counts them by their points.
+func deleteUnlike(matched map[pair][]interval) (unlike map[pair]int, err error) {
 	unlike = map[pair]int{}
 	for p, list := range matched {
 		all := len(list)
@@ -146,7 +165,7 @@ func (e *Engine) choose(matched map[pair][]interval, flow *Key) (chosen map[pair
 			if a.Equal(b) {
 				return false
 			}
-			refusal = fmt.Errorf("their configs differ: %+v and %+v", a, b)
+			err = fmt.Errorf("their configs differ: %+v and %+v", a, b)
 			return true
 		})
 		unlike[p] = all - len(list)
@@ -155,38 +174,46 @@ func (e *Engine) choose(matched map[pair][]interval, flow *Key) (chosen map[pair
 		}
 	}
 	switch {
-	case len(matched) == 0 && refusal != nil:
-		return nil, nil, fmt.Errorf("the points cannot be compared: %w", refusal)
-	case len(matched) == 0:
-		return nil, nil, fmt.Errorf("%w: the points have no interval in common", ErrNoRecords)
+	case len(matched) > 0:
+		return unlike, nil
+	case err != nil:
+		return nil, fmt.Errorf("the points cannot be compared: %w", err)
 	}
-	classes := maps.Clone(matched)
-	maps.DeleteFunc(classes, func(p pair, _ []interval) bool { return p.class.IsZero() })
-	if len(classes) > 0 {
-		return classes, unlike, nil
-	}
-	best, most, mostOwn := pair{}, -1, 0.0
-	for p, list := range matched {
-		common, own := 0, 0.0
-		if len(matched) > 1 {
-			for d := range e.differences(some(list, tried)) {
-				common += d.Cells(lds.Usable)
-				if flow != nil {
-					if x := d.Flow(Hash(d.Family(), *flow, 0), e.Weight, lds.Balanced); x.HasDelay {
-						own += x.Packets
-					}
-				}
-			}
-			if err := e.stopped(); err != nil {
-				return nil, nil, err
-			}
-		}
-		if cmp.Or(cmp.Compare(own, mostOwn), cmp.Compare(common, most), cmp.Compare(best.from, p.from), cmp.Compare(best.to, p.to)) > 0 {
-			best, most, mostOwn = p, common, own
-		}
-	}
-	return map[pair][]interval{best: matched[best]}, unlike, nil
+	return nil, fmt.Errorf("%w: the points have no interval in common", ErrNoRecords)
 }
+
+// waysOf leaves of several ways those that a flow took, as far as some of their intervals show it; all, if none of these do, or without a flow.
+func (e *Engine) waysOf(ways []*stretch, flow *Key) ([]*stretch, error) {
+	if flow == nil || len(ways) < 2 {
+		return ways, nil
+	}
+	own, most := make([]float64, len(ways)), 0.0
+	for i, w := range ways {
+		var sum flowSum
+		for d := range e.differences(some(w.intervals, tried)) {
+			x := d.Flow(Hash(d.Family(), *flow, 0), e.Weight, lds.Balanced)
+			sum.add(d, &x)
+		}
+		if err := e.stopped(); err != nil {
+			return nil, err
+		}
+		own[i] = sum.own()
+		most = max(most, own[i])
+	}
+	var took []*stretch
+	for i, w := range ways {
+		if own[i] > 0 && own[i] >= leastOwn*most {
+			took = append(took, w)
+		}
+	}
+	if took == nil {
+		return ways, nil
+	}
+	return took, nil
+}
+
+// leastOwn is the share of a flow's packets from which on it is taken to have used a way, and not others that share its cells there.
+const leastOwn = 0.1
 
 // some are at most n of the intervals, the first and the last among them, evenly spread.
 func some(all []interval, n int) []interval {

@@ -2178,8 +2178,12 @@ type Between struct {
 	// unlike_intervals are those in which both points counted in different rows, or columns, and which are not compared: rows adapt to the flows that a point has
 	// seen, so one that has just started may have others than its peer.
 	UnlikeIntervals int64 `protobuf:"varint,43,opt,name=unlike_intervals,json=unlikeIntervals,proto3" json:"unlike_intervals,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// ways are those that were compared, of all flows, or that the flow took: of several, delay and loss are over all of them, and losses over those
+	// that know them.
+	Ways          []*Way  `protobuf:"bytes,44,rep,name=ways,proto3" json:"ways,omitempty"`
+	Why           *string `protobuf:"bytes,45,opt,name=why,proto3,oneof" json:"why,omitempty"` // why says why no loss is known; empty: it is.
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Between) Reset() {
@@ -2441,6 +2445,20 @@ func (x *Between) GetUnlikeIntervals() int64 {
 		return x.UnlikeIntervals
 	}
 	return 0
+}
+
+func (x *Between) GetWays() []*Way {
+	if x != nil {
+		return x.Ways
+	}
+	return nil
+}
+
+func (x *Between) GetWhy() string {
+	if x != nil && x.Why != nil {
+		return *x.Why
+	}
+	return ""
 }
 
 // Clocks is how far the clock at the arrival's end is ahead of the one at the
@@ -2764,6 +2782,107 @@ func (x *Segment) GetSlowest() bool {
 	return false
 }
 
+// Way is what leads from one measurement point to another, or from several to several where packets spread in between.
+type Way struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	Packets       float64                `protobuf:"fixed64,3,opt,name=packets,proto3" json:"packets,omitempty"` // packets left in the intervals that both ends counted whole.
+	HasDelay      bool                   `protobuf:"varint,4,opt,name=has_delay,json=hasDelay,proto3" json:"has_delay,omitempty"`
+	DelayNs       *Bounded               `protobuf:"bytes,5,opt,name=delay_ns,json=delayNs,proto3" json:"delay_ns,omitempty"`
+	HasLoss       bool                   `protobuf:"varint,6,opt,name=has_loss,json=hasLoss,proto3" json:"has_loss,omitempty"`
+	Lost          float64                `protobuf:"fixed64,7,opt,name=lost,proto3" json:"lost,omitempty"`
+	Why           *string                `protobuf:"bytes,8,opt,name=why,proto3,oneof" json:"why,omitempty"` // no loss is known
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Way) Reset() {
+	*x = Way{}
+	mi := &file_query_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Way) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Way) ProtoMessage() {}
+
+func (x *Way) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Way.ProtoReflect.Descriptor instead.
+func (*Way) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Way) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *Way) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *Way) GetPackets() float64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *Way) GetHasDelay() bool {
+	if x != nil {
+		return x.HasDelay
+	}
+	return false
+}
+
+func (x *Way) GetDelayNs() *Bounded {
+	if x != nil {
+		return x.DelayNs
+	}
+	return nil
+}
+
+func (x *Way) GetHasLoss() bool {
+	if x != nil {
+		return x.HasLoss
+	}
+	return false
+}
+
+func (x *Way) GetLost() float64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+func (x *Way) GetWhy() string {
+	if x != nil && x.Why != nil {
+		return *x.Why
+	}
+	return ""
+}
+
 // Target is the error that all fragments of a sketch best aim at.
 type Target struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -2788,7 +2907,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_query_proto_msgTypes[23]
+	mi := &file_query_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2800,7 +2919,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[23]
+	mi := &file_query_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2813,7 +2932,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{23}
+	return file_query_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Target) GetFromNs() int64 {
@@ -2919,7 +3038,7 @@ type FragmentError struct {
 
 func (x *FragmentError) Reset() {
 	*x = FragmentError{}
-	mi := &file_query_proto_msgTypes[24]
+	mi := &file_query_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2931,7 +3050,7 @@ func (x *FragmentError) String() string {
 func (*FragmentError) ProtoMessage() {}
 
 func (x *FragmentError) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[24]
+	mi := &file_query_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2944,7 +3063,7 @@ func (x *FragmentError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FragmentError.ProtoReflect.Descriptor instead.
 func (*FragmentError) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{24}
+	return file_query_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FragmentError) GetSwitch() string {
@@ -3002,7 +3121,7 @@ type PathAnswer struct {
 
 func (x *PathAnswer) Reset() {
 	*x = PathAnswer{}
-	mi := &file_query_proto_msgTypes[25]
+	mi := &file_query_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3014,7 +3133,7 @@ func (x *PathAnswer) String() string {
 func (*PathAnswer) ProtoMessage() {}
 
 func (x *PathAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[25]
+	mi := &file_query_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3027,7 +3146,7 @@ func (x *PathAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathAnswer.ProtoReflect.Descriptor instead.
 func (*PathAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{25}
+	return file_query_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PathAnswer) GetFromNs() int64 {
@@ -3187,7 +3306,7 @@ type FlowPath struct {
 
 func (x *FlowPath) Reset() {
 	*x = FlowPath{}
-	mi := &file_query_proto_msgTypes[26]
+	mi := &file_query_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3199,7 +3318,7 @@ func (x *FlowPath) String() string {
 func (*FlowPath) ProtoMessage() {}
 
 func (x *FlowPath) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[26]
+	mi := &file_query_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3212,7 +3331,7 @@ func (x *FlowPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowPath.ProtoReflect.Descriptor instead.
 func (*FlowPath) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{26}
+	return file_query_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FlowPath) GetFlow() string {
@@ -3321,7 +3440,7 @@ type PathHop struct {
 
 func (x *PathHop) Reset() {
 	*x = PathHop{}
-	mi := &file_query_proto_msgTypes[27]
+	mi := &file_query_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3333,7 +3452,7 @@ func (x *PathHop) String() string {
 func (*PathHop) ProtoMessage() {}
 
 func (x *PathHop) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[27]
+	mi := &file_query_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3346,7 +3465,7 @@ func (x *PathHop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathHop.ProtoReflect.Descriptor instead.
 func (*PathHop) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{27}
+	return file_query_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PathHop) GetHop() int64 {
@@ -3391,7 +3510,7 @@ type PathPassage struct {
 
 func (x *PathPassage) Reset() {
 	*x = PathPassage{}
-	mi := &file_query_proto_msgTypes[28]
+	mi := &file_query_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3403,7 +3522,7 @@ func (x *PathPassage) String() string {
 func (*PathPassage) ProtoMessage() {}
 
 func (x *PathPassage) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[28]
+	mi := &file_query_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3416,7 +3535,7 @@ func (x *PathPassage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathPassage.ProtoReflect.Descriptor instead.
 func (*PathPassage) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{28}
+	return file_query_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PathPassage) GetFromNs() int64 {
@@ -3456,7 +3575,7 @@ type ParallelPath struct {
 
 func (x *ParallelPath) Reset() {
 	*x = ParallelPath{}
-	mi := &file_query_proto_msgTypes[29]
+	mi := &file_query_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3468,7 +3587,7 @@ func (x *ParallelPath) String() string {
 func (*ParallelPath) ProtoMessage() {}
 
 func (x *ParallelPath) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[29]
+	mi := &file_query_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3481,7 +3600,7 @@ func (x *ParallelPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParallelPath.ProtoReflect.Descriptor instead.
 func (*ParallelPath) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{29}
+	return file_query_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ParallelPath) GetPackets() uint64 {
@@ -3581,7 +3700,7 @@ type LatencyAnswer struct {
 
 func (x *LatencyAnswer) Reset() {
 	*x = LatencyAnswer{}
-	mi := &file_query_proto_msgTypes[30]
+	mi := &file_query_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3593,7 +3712,7 @@ func (x *LatencyAnswer) String() string {
 func (*LatencyAnswer) ProtoMessage() {}
 
 func (x *LatencyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[30]
+	mi := &file_query_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3606,7 +3725,7 @@ func (x *LatencyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyAnswer.ProtoReflect.Descriptor instead.
 func (*LatencyAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{30}
+	return file_query_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *LatencyAnswer) GetFromNs() int64 {
@@ -3800,7 +3919,7 @@ type HopStats struct {
 
 func (x *HopStats) Reset() {
 	*x = HopStats{}
-	mi := &file_query_proto_msgTypes[31]
+	mi := &file_query_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3812,7 +3931,7 @@ func (x *HopStats) String() string {
 func (*HopStats) ProtoMessage() {}
 
 func (x *HopStats) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[31]
+	mi := &file_query_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3825,7 +3944,7 @@ func (x *HopStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HopStats.ProtoReflect.Descriptor instead.
 func (*HopStats) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{31}
+	return file_query_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *HopStats) GetHop() int64 {
@@ -3882,7 +4001,7 @@ type FrequentValue struct {
 
 func (x *FrequentValue) Reset() {
 	*x = FrequentValue{}
-	mi := &file_query_proto_msgTypes[32]
+	mi := &file_query_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3894,7 +4013,7 @@ func (x *FrequentValue) String() string {
 func (*FrequentValue) ProtoMessage() {}
 
 func (x *FrequentValue) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[32]
+	mi := &file_query_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3907,7 +4026,7 @@ func (x *FrequentValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrequentValue.ProtoReflect.Descriptor instead.
 func (*FrequentValue) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{32}
+	return file_query_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FrequentValue) GetValue() float64 {
@@ -3935,7 +4054,7 @@ type ValueStats struct {
 
 func (x *ValueStats) Reset() {
 	*x = ValueStats{}
-	mi := &file_query_proto_msgTypes[33]
+	mi := &file_query_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3947,7 +4066,7 @@ func (x *ValueStats) String() string {
 func (*ValueStats) ProtoMessage() {}
 
 func (x *ValueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[33]
+	mi := &file_query_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3960,7 +4079,7 @@ func (x *ValueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueStats.ProtoReflect.Descriptor instead.
 func (*ValueStats) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{33}
+	return file_query_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ValueStats) GetSamples() uint64 {
@@ -3990,7 +4109,7 @@ type FlowValues struct {
 
 func (x *FlowValues) Reset() {
 	*x = FlowValues{}
-	mi := &file_query_proto_msgTypes[34]
+	mi := &file_query_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4002,7 +4121,7 @@ func (x *FlowValues) String() string {
 func (*FlowValues) ProtoMessage() {}
 
 func (x *FlowValues) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[34]
+	mi := &file_query_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4015,7 +4134,7 @@ func (x *FlowValues) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowValues.ProtoReflect.Descriptor instead.
 func (*FlowValues) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{34}
+	return file_query_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FlowValues) GetFlow() string {
@@ -4093,7 +4212,7 @@ type CongestionAnswer struct {
 
 func (x *CongestionAnswer) Reset() {
 	*x = CongestionAnswer{}
-	mi := &file_query_proto_msgTypes[35]
+	mi := &file_query_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4105,7 +4224,7 @@ func (x *CongestionAnswer) String() string {
 func (*CongestionAnswer) ProtoMessage() {}
 
 func (x *CongestionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[35]
+	mi := &file_query_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4118,7 +4237,7 @@ func (x *CongestionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CongestionAnswer.ProtoReflect.Descriptor instead.
 func (*CongestionAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{35}
+	return file_query_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CongestionAnswer) GetFromNs() int64 {
@@ -4313,7 +4432,7 @@ type LinkCongestion struct {
 
 func (x *LinkCongestion) Reset() {
 	*x = LinkCongestion{}
-	mi := &file_query_proto_msgTypes[36]
+	mi := &file_query_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4325,7 +4444,7 @@ func (x *LinkCongestion) String() string {
 func (*LinkCongestion) ProtoMessage() {}
 
 func (x *LinkCongestion) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[36]
+	mi := &file_query_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4338,7 +4457,7 @@ func (x *LinkCongestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkCongestion.ProtoReflect.Descriptor instead.
 func (*LinkCongestion) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{36}
+	return file_query_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *LinkCongestion) GetFrom() string {
@@ -4422,7 +4541,7 @@ type LoopsAnswer struct {
 
 func (x *LoopsAnswer) Reset() {
 	*x = LoopsAnswer{}
-	mi := &file_query_proto_msgTypes[37]
+	mi := &file_query_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4434,7 +4553,7 @@ func (x *LoopsAnswer) String() string {
 func (*LoopsAnswer) ProtoMessage() {}
 
 func (x *LoopsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[37]
+	mi := &file_query_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4447,7 +4566,7 @@ func (x *LoopsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoopsAnswer.ProtoReflect.Descriptor instead.
 func (*LoopsAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{37}
+	return file_query_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *LoopsAnswer) GetFromNs() int64 {
@@ -4620,7 +4739,7 @@ type FlowLoop struct {
 
 func (x *FlowLoop) Reset() {
 	*x = FlowLoop{}
-	mi := &file_query_proto_msgTypes[38]
+	mi := &file_query_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4632,7 +4751,7 @@ func (x *FlowLoop) String() string {
 func (*FlowLoop) ProtoMessage() {}
 
 func (x *FlowLoop) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[38]
+	mi := &file_query_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4645,7 +4764,7 @@ func (x *FlowLoop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowLoop.ProtoReflect.Descriptor instead.
 func (*FlowLoop) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{38}
+	return file_query_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FlowLoop) GetFlow() string {
@@ -4740,7 +4859,7 @@ type Series struct {
 
 func (x *Series) Reset() {
 	*x = Series{}
-	mi := &file_query_proto_msgTypes[39]
+	mi := &file_query_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4752,7 +4871,7 @@ func (x *Series) String() string {
 func (*Series) ProtoMessage() {}
 
 func (x *Series) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[39]
+	mi := &file_query_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4765,7 +4884,7 @@ func (x *Series) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Series.ProtoReflect.Descriptor instead.
 func (*Series) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{39}
+	return file_query_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Series) GetFromNs() int64 {
@@ -4846,7 +4965,7 @@ type SeriesPoint struct {
 
 func (x *SeriesPoint) Reset() {
 	*x = SeriesPoint{}
-	mi := &file_query_proto_msgTypes[40]
+	mi := &file_query_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4858,7 +4977,7 @@ func (x *SeriesPoint) String() string {
 func (*SeriesPoint) ProtoMessage() {}
 
 func (x *SeriesPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[40]
+	mi := &file_query_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4871,7 +4990,7 @@ func (x *SeriesPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeriesPoint.ProtoReflect.Descriptor instead.
 func (*SeriesPoint) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{40}
+	return file_query_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SeriesPoint) GetFromNs() int64 {
@@ -4916,7 +5035,7 @@ type SeriesValue struct {
 
 func (x *SeriesValue) Reset() {
 	*x = SeriesValue{}
-	mi := &file_query_proto_msgTypes[41]
+	mi := &file_query_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4928,7 +5047,7 @@ func (x *SeriesValue) String() string {
 func (*SeriesValue) ProtoMessage() {}
 
 func (x *SeriesValue) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[41]
+	mi := &file_query_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4941,7 +5060,7 @@ func (x *SeriesValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeriesValue.ProtoReflect.Descriptor instead.
 func (*SeriesValue) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{41}
+	return file_query_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SeriesValue) GetName() string {
@@ -5001,7 +5120,7 @@ type Network struct {
 
 func (x *Network) Reset() {
 	*x = Network{}
-	mi := &file_query_proto_msgTypes[42]
+	mi := &file_query_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5013,7 +5132,7 @@ func (x *Network) String() string {
 func (*Network) ProtoMessage() {}
 
 func (x *Network) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[42]
+	mi := &file_query_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5026,7 +5145,7 @@ func (x *Network) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Network.ProtoReflect.Descriptor instead.
 func (*Network) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{42}
+	return file_query_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Network) GetFromNs() int64 {
@@ -5127,7 +5246,7 @@ type NetworkSwitch struct {
 
 func (x *NetworkSwitch) Reset() {
 	*x = NetworkSwitch{}
-	mi := &file_query_proto_msgTypes[43]
+	mi := &file_query_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5139,7 +5258,7 @@ func (x *NetworkSwitch) String() string {
 func (*NetworkSwitch) ProtoMessage() {}
 
 func (x *NetworkSwitch) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[43]
+	mi := &file_query_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5152,7 +5271,7 @@ func (x *NetworkSwitch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkSwitch.ProtoReflect.Descriptor instead.
 func (*NetworkSwitch) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{43}
+	return file_query_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *NetworkSwitch) GetSwitch() uint32 {
@@ -5318,7 +5437,7 @@ type NetworkMeasurement struct {
 
 func (x *NetworkMeasurement) Reset() {
 	*x = NetworkMeasurement{}
-	mi := &file_query_proto_msgTypes[44]
+	mi := &file_query_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5330,7 +5449,7 @@ func (x *NetworkMeasurement) String() string {
 func (*NetworkMeasurement) ProtoMessage() {}
 
 func (x *NetworkMeasurement) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[44]
+	mi := &file_query_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5343,7 +5462,7 @@ func (x *NetworkMeasurement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkMeasurement.ProtoReflect.Descriptor instead.
 func (*NetworkMeasurement) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{44}
+	return file_query_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *NetworkMeasurement) GetStage() string {
@@ -5396,7 +5515,7 @@ type NetworkExport struct {
 
 func (x *NetworkExport) Reset() {
 	*x = NetworkExport{}
-	mi := &file_query_proto_msgTypes[45]
+	mi := &file_query_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5408,7 +5527,7 @@ func (x *NetworkExport) String() string {
 func (*NetworkExport) ProtoMessage() {}
 
 func (x *NetworkExport) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[45]
+	mi := &file_query_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5421,7 +5540,7 @@ func (x *NetworkExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkExport.ProtoReflect.Descriptor instead.
 func (*NetworkExport) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{45}
+	return file_query_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NetworkExport) GetKind() string {
@@ -5481,7 +5600,7 @@ type NetworkSpool struct {
 
 func (x *NetworkSpool) Reset() {
 	*x = NetworkSpool{}
-	mi := &file_query_proto_msgTypes[46]
+	mi := &file_query_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5493,7 +5612,7 @@ func (x *NetworkSpool) String() string {
 func (*NetworkSpool) ProtoMessage() {}
 
 func (x *NetworkSpool) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[46]
+	mi := &file_query_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5506,7 +5625,7 @@ func (x *NetworkSpool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkSpool.ProtoReflect.Descriptor instead.
 func (*NetworkSpool) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{46}
+	return file_query_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *NetworkSpool) GetBytes() uint64 {
@@ -5559,7 +5678,7 @@ type NetworkClock struct {
 
 func (x *NetworkClock) Reset() {
 	*x = NetworkClock{}
-	mi := &file_query_proto_msgTypes[47]
+	mi := &file_query_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5571,7 +5690,7 @@ func (x *NetworkClock) String() string {
 func (*NetworkClock) ProtoMessage() {}
 
 func (x *NetworkClock) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[47]
+	mi := &file_query_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5584,7 +5703,7 @@ func (x *NetworkClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkClock.ProtoReflect.Descriptor instead.
 func (*NetworkClock) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{47}
+	return file_query_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NetworkClock) GetSource() string {
@@ -5654,7 +5773,7 @@ type NetworkOffset struct {
 
 func (x *NetworkOffset) Reset() {
 	*x = NetworkOffset{}
-	mi := &file_query_proto_msgTypes[48]
+	mi := &file_query_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5666,7 +5785,7 @@ func (x *NetworkOffset) String() string {
 func (*NetworkOffset) ProtoMessage() {}
 
 func (x *NetworkOffset) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[48]
+	mi := &file_query_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5679,7 +5798,7 @@ func (x *NetworkOffset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkOffset.ProtoReflect.Descriptor instead.
 func (*NetworkOffset) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{48}
+	return file_query_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *NetworkOffset) GetNeighbour() string {
@@ -5738,7 +5857,7 @@ type NetworkPort struct {
 
 func (x *NetworkPort) Reset() {
 	*x = NetworkPort{}
-	mi := &file_query_proto_msgTypes[49]
+	mi := &file_query_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5750,7 +5869,7 @@ func (x *NetworkPort) String() string {
 func (*NetworkPort) ProtoMessage() {}
 
 func (x *NetworkPort) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[49]
+	mi := &file_query_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5763,7 +5882,7 @@ func (x *NetworkPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkPort.ProtoReflect.Descriptor instead.
 func (*NetworkPort) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{49}
+	return file_query_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *NetworkPort) GetNumber() uint32 {
@@ -5871,7 +5990,7 @@ type Rate struct {
 
 func (x *Rate) Reset() {
 	*x = Rate{}
-	mi := &file_query_proto_msgTypes[50]
+	mi := &file_query_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5883,7 +6002,7 @@ func (x *Rate) String() string {
 func (*Rate) ProtoMessage() {}
 
 func (x *Rate) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[50]
+	mi := &file_query_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5896,7 +6015,7 @@ func (x *Rate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rate.ProtoReflect.Descriptor instead.
 func (*Rate) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{50}
+	return file_query_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Rate) GetPacketsPerSecond() float64 {
@@ -5931,7 +6050,7 @@ type Drop struct {
 
 func (x *Drop) Reset() {
 	*x = Drop{}
-	mi := &file_query_proto_msgTypes[51]
+	mi := &file_query_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5943,7 +6062,7 @@ func (x *Drop) String() string {
 func (*Drop) ProtoMessage() {}
 
 func (x *Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[51]
+	mi := &file_query_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5956,7 +6075,7 @@ func (x *Drop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drop.ProtoReflect.Descriptor instead.
 func (*Drop) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{51}
+	return file_query_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Drop) GetReason() string {
@@ -5990,7 +6109,7 @@ type NetworkWorker struct {
 
 func (x *NetworkWorker) Reset() {
 	*x = NetworkWorker{}
-	mi := &file_query_proto_msgTypes[52]
+	mi := &file_query_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6002,7 +6121,7 @@ func (x *NetworkWorker) String() string {
 func (*NetworkWorker) ProtoMessage() {}
 
 func (x *NetworkWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[52]
+	mi := &file_query_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6015,7 +6134,7 @@ func (x *NetworkWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkWorker.ProtoReflect.Descriptor instead.
 func (*NetworkWorker) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{52}
+	return file_query_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *NetworkWorker) GetId() uint32 {
@@ -6079,7 +6198,7 @@ type NetworkLink struct {
 
 func (x *NetworkLink) Reset() {
 	*x = NetworkLink{}
-	mi := &file_query_proto_msgTypes[53]
+	mi := &file_query_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6091,7 +6210,7 @@ func (x *NetworkLink) String() string {
 func (*NetworkLink) ProtoMessage() {}
 
 func (x *NetworkLink) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[53]
+	mi := &file_query_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6104,7 +6223,7 @@ func (x *NetworkLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkLink.ProtoReflect.Descriptor instead.
 func (*NetworkLink) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{53}
+	return file_query_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NetworkLink) GetEnds() []*NetworkEnd {
@@ -6171,7 +6290,7 @@ type NetworkEnd struct {
 
 func (x *NetworkEnd) Reset() {
 	*x = NetworkEnd{}
-	mi := &file_query_proto_msgTypes[54]
+	mi := &file_query_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6183,7 +6302,7 @@ func (x *NetworkEnd) String() string {
 func (*NetworkEnd) ProtoMessage() {}
 
 func (x *NetworkEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[54]
+	mi := &file_query_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6196,7 +6315,7 @@ func (x *NetworkEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkEnd.ProtoReflect.Descriptor instead.
 func (*NetworkEnd) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{54}
+	return file_query_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *NetworkEnd) GetName() string {
@@ -6251,7 +6370,7 @@ type LinkDelay struct {
 
 func (x *LinkDelay) Reset() {
 	*x = LinkDelay{}
-	mi := &file_query_proto_msgTypes[55]
+	mi := &file_query_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6263,7 +6382,7 @@ func (x *LinkDelay) String() string {
 func (*LinkDelay) ProtoMessage() {}
 
 func (x *LinkDelay) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[55]
+	mi := &file_query_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6276,7 +6395,7 @@ func (x *LinkDelay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkDelay.ProtoReflect.Descriptor instead.
 func (*LinkDelay) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{55}
+	return file_query_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *LinkDelay) GetHasDelay() bool {
@@ -6322,7 +6441,7 @@ type CollectorRequest struct {
 
 func (x *CollectorRequest) Reset() {
 	*x = CollectorRequest{}
-	mi := &file_query_proto_msgTypes[56]
+	mi := &file_query_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6334,7 +6453,7 @@ func (x *CollectorRequest) String() string {
 func (*CollectorRequest) ProtoMessage() {}
 
 func (x *CollectorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[56]
+	mi := &file_query_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6347,7 +6466,7 @@ func (x *CollectorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectorRequest.ProtoReflect.Descriptor instead.
 func (*CollectorRequest) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{56}
+	return file_query_proto_rawDescGZIP(), []int{57}
 }
 
 // CollectorStatus is how the collector itself is.
@@ -6372,7 +6491,7 @@ type CollectorStatus struct {
 
 func (x *CollectorStatus) Reset() {
 	*x = CollectorStatus{}
-	mi := &file_query_proto_msgTypes[57]
+	mi := &file_query_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6384,7 +6503,7 @@ func (x *CollectorStatus) String() string {
 func (*CollectorStatus) ProtoMessage() {}
 
 func (x *CollectorStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[57]
+	mi := &file_query_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6397,7 +6516,7 @@ func (x *CollectorStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectorStatus.ProtoReflect.Descriptor instead.
 func (*CollectorStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{57}
+	return file_query_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CollectorStatus) GetName() string {
@@ -6506,7 +6625,7 @@ type StreamStatus struct {
 
 func (x *StreamStatus) Reset() {
 	*x = StreamStatus{}
-	mi := &file_query_proto_msgTypes[58]
+	mi := &file_query_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6518,7 +6637,7 @@ func (x *StreamStatus) String() string {
 func (*StreamStatus) ProtoMessage() {}
 
 func (x *StreamStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[58]
+	mi := &file_query_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6531,7 +6650,7 @@ func (x *StreamStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStatus.ProtoReflect.Descriptor instead.
 func (*StreamStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{58}
+	return file_query_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *StreamStatus) GetName() string {
@@ -6639,7 +6758,7 @@ type StoreStatus struct {
 
 func (x *StoreStatus) Reset() {
 	*x = StoreStatus{}
-	mi := &file_query_proto_msgTypes[59]
+	mi := &file_query_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6651,7 +6770,7 @@ func (x *StoreStatus) String() string {
 func (*StoreStatus) ProtoMessage() {}
 
 func (x *StoreStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[59]
+	mi := &file_query_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6664,7 +6783,7 @@ func (x *StoreStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatus.ProtoReflect.Descriptor instead.
 func (*StoreStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{59}
+	return file_query_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *StoreStatus) GetBytes() uint64 {
@@ -6711,7 +6830,7 @@ type KindStatus struct {
 
 func (x *KindStatus) Reset() {
 	*x = KindStatus{}
-	mi := &file_query_proto_msgTypes[60]
+	mi := &file_query_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6723,7 +6842,7 @@ func (x *KindStatus) String() string {
 func (*KindStatus) ProtoMessage() {}
 
 func (x *KindStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[60]
+	mi := &file_query_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6736,7 +6855,7 @@ func (x *KindStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindStatus.ProtoReflect.Descriptor instead.
 func (*KindStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{60}
+	return file_query_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *KindStatus) GetKind() string {
@@ -6803,7 +6922,7 @@ type SwitchStatus struct {
 
 func (x *SwitchStatus) Reset() {
 	*x = SwitchStatus{}
-	mi := &file_query_proto_msgTypes[61]
+	mi := &file_query_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6815,7 +6934,7 @@ func (x *SwitchStatus) String() string {
 func (*SwitchStatus) ProtoMessage() {}
 
 func (x *SwitchStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[61]
+	mi := &file_query_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6828,7 +6947,7 @@ func (x *SwitchStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchStatus.ProtoReflect.Descriptor instead.
 func (*SwitchStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{61}
+	return file_query_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *SwitchStatus) GetId() uint32 {
@@ -6884,7 +7003,7 @@ type LastRecord struct {
 
 func (x *LastRecord) Reset() {
 	*x = LastRecord{}
-	mi := &file_query_proto_msgTypes[62]
+	mi := &file_query_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6896,7 +7015,7 @@ func (x *LastRecord) String() string {
 func (*LastRecord) ProtoMessage() {}
 
 func (x *LastRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[62]
+	mi := &file_query_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6909,7 +7028,7 @@ func (x *LastRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastRecord.ProtoReflect.Descriptor instead.
 func (*LastRecord) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{62}
+	return file_query_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *LastRecord) GetKind() string {
@@ -6939,7 +7058,7 @@ type ApiStatus struct {
 
 func (x *ApiStatus) Reset() {
 	*x = ApiStatus{}
-	mi := &file_query_proto_msgTypes[63]
+	mi := &file_query_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6951,7 +7070,7 @@ func (x *ApiStatus) String() string {
 func (*ApiStatus) ProtoMessage() {}
 
 func (x *ApiStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[63]
+	mi := &file_query_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6964,7 +7083,7 @@ func (x *ApiStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiStatus.ProtoReflect.Descriptor instead.
 func (*ApiStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{63}
+	return file_query_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ApiStatus) GetAnswered() uint64 {
@@ -7222,7 +7341,7 @@ const file_query_proto_rawDesc = "" +
 	"\bswitches\x18\x05 \x01(\x03R\bswitches\x120\n" +
 	"\amissing\x18\x06 \x03(\v2\x16.weir.query.v1.MissingR\amissing\x12,\n" +
 	"\x05flows\x18\n" +
-	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\xfd\b\n" +
+	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\xc4\t\n" +
 	"\aBetween\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7261,13 +7380,16 @@ const file_query_proto_rawDesc = "" +
 	"\x04kept\x18( \x01(\x01R\x04kept\x12)\n" +
 	"\x10unsent_intervals\x18) \x01(\x03R\x0funsentIntervals\x12+\n" +
 	"\x0fmore_lost_flows\x18* \x01(\x03H\x03R\rmoreLostFlows\x88\x01\x01\x12)\n" +
-	"\x10unlike_intervals\x18+ \x01(\x03R\x0funlikeIntervalsB\a\n" +
+	"\x10unlike_intervals\x18+ \x01(\x03R\x0funlikeIntervals\x12&\n" +
+	"\x04ways\x18, \x03(\v2\x12.weir.query.v1.WayR\x04ways\x12\x15\n" +
+	"\x03why\x18- \x01(\tH\x04R\x03why\x88\x01\x01B\a\n" +
 	"\x05_flowB\n" +
 	"\n" +
 	"\b_samplesB\f\n" +
 	"\n" +
 	"_all_namedB\x12\n" +
-	"\x10_more_lost_flows\"\x87\x01\n" +
+	"\x10_more_lost_flowsB\x06\n" +
+	"\x04_why\"\x87\x01\n" +
 	"\x06Clocks\x12\x1d\n" +
 	"\n" +
 	"has_offset\x18\x01 \x01(\bR\thasOffset\x123\n" +
@@ -7298,7 +7420,17 @@ const file_query_proto_rawDesc = "" +
 	"\x03_byB\x06\n" +
 	"\x04_whyB\n" +
 	"\n" +
-	"\b_slowest\"\x88\x03\n" +
+	"\b_slowest\"\xe1\x01\n" +
+	"\x03Way\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x12\x18\n" +
+	"\apackets\x18\x03 \x01(\x01R\apackets\x12\x1b\n" +
+	"\thas_delay\x18\x04 \x01(\bR\bhasDelay\x121\n" +
+	"\bdelay_ns\x18\x05 \x01(\v2\x16.weir.query.v1.BoundedR\adelayNs\x12\x19\n" +
+	"\bhas_loss\x18\x06 \x01(\bR\ahasLoss\x12\x12\n" +
+	"\x04lost\x18\a \x01(\x01R\x04lost\x12\x15\n" +
+	"\x03why\x18\b \x01(\tH\x00R\x03why\x88\x01\x01B\x06\n" +
+	"\x04_why\"\x88\x03\n" +
 	"\x06Target\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7746,7 +7878,7 @@ func file_query_proto_rawDescGZIP() []byte {
 	return file_query_proto_rawDescData
 }
 
-var file_query_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
+var file_query_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_query_proto_goTypes = []any{
 	(*AskRequest)(nil),         // 0: weir.query.v1.AskRequest
 	(*WatchRequest)(nil),       // 1: weir.query.v1.WatchRequest
@@ -7771,47 +7903,48 @@ var file_query_proto_goTypes = []any{
 	(*QuantileValue)(nil),      // 20: weir.query.v1.QuantileValue
 	(*LostFlow)(nil),           // 21: weir.query.v1.LostFlow
 	(*Segment)(nil),            // 22: weir.query.v1.Segment
-	(*Target)(nil),             // 23: weir.query.v1.Target
-	(*FragmentError)(nil),      // 24: weir.query.v1.FragmentError
-	(*PathAnswer)(nil),         // 25: weir.query.v1.PathAnswer
-	(*FlowPath)(nil),           // 26: weir.query.v1.FlowPath
-	(*PathHop)(nil),            // 27: weir.query.v1.PathHop
-	(*PathPassage)(nil),        // 28: weir.query.v1.PathPassage
-	(*ParallelPath)(nil),       // 29: weir.query.v1.ParallelPath
-	(*LatencyAnswer)(nil),      // 30: weir.query.v1.LatencyAnswer
-	(*HopStats)(nil),           // 31: weir.query.v1.HopStats
-	(*FrequentValue)(nil),      // 32: weir.query.v1.FrequentValue
-	(*ValueStats)(nil),         // 33: weir.query.v1.ValueStats
-	(*FlowValues)(nil),         // 34: weir.query.v1.FlowValues
-	(*CongestionAnswer)(nil),   // 35: weir.query.v1.CongestionAnswer
-	(*LinkCongestion)(nil),     // 36: weir.query.v1.LinkCongestion
-	(*LoopsAnswer)(nil),        // 37: weir.query.v1.LoopsAnswer
-	(*FlowLoop)(nil),           // 38: weir.query.v1.FlowLoop
-	(*Series)(nil),             // 39: weir.query.v1.Series
-	(*SeriesPoint)(nil),        // 40: weir.query.v1.SeriesPoint
-	(*SeriesValue)(nil),        // 41: weir.query.v1.SeriesValue
-	(*Network)(nil),            // 42: weir.query.v1.Network
-	(*NetworkSwitch)(nil),      // 43: weir.query.v1.NetworkSwitch
-	(*NetworkMeasurement)(nil), // 44: weir.query.v1.NetworkMeasurement
-	(*NetworkExport)(nil),      // 45: weir.query.v1.NetworkExport
-	(*NetworkSpool)(nil),       // 46: weir.query.v1.NetworkSpool
-	(*NetworkClock)(nil),       // 47: weir.query.v1.NetworkClock
-	(*NetworkOffset)(nil),      // 48: weir.query.v1.NetworkOffset
-	(*NetworkPort)(nil),        // 49: weir.query.v1.NetworkPort
-	(*Rate)(nil),               // 50: weir.query.v1.Rate
-	(*Drop)(nil),               // 51: weir.query.v1.Drop
-	(*NetworkWorker)(nil),      // 52: weir.query.v1.NetworkWorker
-	(*NetworkLink)(nil),        // 53: weir.query.v1.NetworkLink
-	(*NetworkEnd)(nil),         // 54: weir.query.v1.NetworkEnd
-	(*LinkDelay)(nil),          // 55: weir.query.v1.LinkDelay
-	(*CollectorRequest)(nil),   // 56: weir.query.v1.CollectorRequest
-	(*CollectorStatus)(nil),    // 57: weir.query.v1.CollectorStatus
-	(*StreamStatus)(nil),       // 58: weir.query.v1.StreamStatus
-	(*StoreStatus)(nil),        // 59: weir.query.v1.StoreStatus
-	(*KindStatus)(nil),         // 60: weir.query.v1.KindStatus
-	(*SwitchStatus)(nil),       // 61: weir.query.v1.SwitchStatus
-	(*LastRecord)(nil),         // 62: weir.query.v1.LastRecord
-	(*ApiStatus)(nil),          // 63: weir.query.v1.ApiStatus
+	(*Way)(nil),                // 23: weir.query.v1.Way
+	(*Target)(nil),             // 24: weir.query.v1.Target
+	(*FragmentError)(nil),      // 25: weir.query.v1.FragmentError
+	(*PathAnswer)(nil),         // 26: weir.query.v1.PathAnswer
+	(*FlowPath)(nil),           // 27: weir.query.v1.FlowPath
+	(*PathHop)(nil),            // 28: weir.query.v1.PathHop
+	(*PathPassage)(nil),        // 29: weir.query.v1.PathPassage
+	(*ParallelPath)(nil),       // 30: weir.query.v1.ParallelPath
+	(*LatencyAnswer)(nil),      // 31: weir.query.v1.LatencyAnswer
+	(*HopStats)(nil),           // 32: weir.query.v1.HopStats
+	(*FrequentValue)(nil),      // 33: weir.query.v1.FrequentValue
+	(*ValueStats)(nil),         // 34: weir.query.v1.ValueStats
+	(*FlowValues)(nil),         // 35: weir.query.v1.FlowValues
+	(*CongestionAnswer)(nil),   // 36: weir.query.v1.CongestionAnswer
+	(*LinkCongestion)(nil),     // 37: weir.query.v1.LinkCongestion
+	(*LoopsAnswer)(nil),        // 38: weir.query.v1.LoopsAnswer
+	(*FlowLoop)(nil),           // 39: weir.query.v1.FlowLoop
+	(*Series)(nil),             // 40: weir.query.v1.Series
+	(*SeriesPoint)(nil),        // 41: weir.query.v1.SeriesPoint
+	(*SeriesValue)(nil),        // 42: weir.query.v1.SeriesValue
+	(*Network)(nil),            // 43: weir.query.v1.Network
+	(*NetworkSwitch)(nil),      // 44: weir.query.v1.NetworkSwitch
+	(*NetworkMeasurement)(nil), // 45: weir.query.v1.NetworkMeasurement
+	(*NetworkExport)(nil),      // 46: weir.query.v1.NetworkExport
+	(*NetworkSpool)(nil),       // 47: weir.query.v1.NetworkSpool
+	(*NetworkClock)(nil),       // 48: weir.query.v1.NetworkClock
+	(*NetworkOffset)(nil),      // 49: weir.query.v1.NetworkOffset
+	(*NetworkPort)(nil),        // 50: weir.query.v1.NetworkPort
+	(*Rate)(nil),               // 51: weir.query.v1.Rate
+	(*Drop)(nil),               // 52: weir.query.v1.Drop
+	(*NetworkWorker)(nil),      // 53: weir.query.v1.NetworkWorker
+	(*NetworkLink)(nil),        // 54: weir.query.v1.NetworkLink
+	(*NetworkEnd)(nil),         // 55: weir.query.v1.NetworkEnd
+	(*LinkDelay)(nil),          // 56: weir.query.v1.LinkDelay
+	(*CollectorRequest)(nil),   // 57: weir.query.v1.CollectorRequest
+	(*CollectorStatus)(nil),    // 58: weir.query.v1.CollectorStatus
+	(*StreamStatus)(nil),       // 59: weir.query.v1.StreamStatus
+	(*StoreStatus)(nil),        // 60: weir.query.v1.StoreStatus
+	(*KindStatus)(nil),         // 61: weir.query.v1.KindStatus
+	(*SwitchStatus)(nil),       // 62: weir.query.v1.SwitchStatus
+	(*LastRecord)(nil),         // 63: weir.query.v1.LastRecord
+	(*ApiStatus)(nil),          // 64: weir.query.v1.ApiStatus
 }
 var file_query_proto_depIdxs = []int32{
 	2,   // 0: weir.query.v1.AskRequest.question:type_name -> weir.query.v1.Question
@@ -7822,13 +7955,13 @@ var file_query_proto_depIdxs = []int32{
 	16,  // 5: weir.query.v1.Answer.entropy:type_name -> weir.query.v1.Entropy
 	17,  // 6: weir.query.v1.Answer.cardinality:type_name -> weir.query.v1.Cardinality
 	18,  // 7: weir.query.v1.Answer.between:type_name -> weir.query.v1.Between
-	23,  // 8: weir.query.v1.Answer.target:type_name -> weir.query.v1.Target
-	25,  // 9: weir.query.v1.Answer.path:type_name -> weir.query.v1.PathAnswer
-	30,  // 10: weir.query.v1.Answer.latency:type_name -> weir.query.v1.LatencyAnswer
-	35,  // 11: weir.query.v1.Answer.congestion:type_name -> weir.query.v1.CongestionAnswer
-	37,  // 12: weir.query.v1.Answer.loops:type_name -> weir.query.v1.LoopsAnswer
-	39,  // 13: weir.query.v1.Answer.series:type_name -> weir.query.v1.Series
-	42,  // 14: weir.query.v1.Answer.network:type_name -> weir.query.v1.Network
+	24,  // 8: weir.query.v1.Answer.target:type_name -> weir.query.v1.Target
+	26,  // 9: weir.query.v1.Answer.path:type_name -> weir.query.v1.PathAnswer
+	31,  // 10: weir.query.v1.Answer.latency:type_name -> weir.query.v1.LatencyAnswer
+	36,  // 11: weir.query.v1.Answer.congestion:type_name -> weir.query.v1.CongestionAnswer
+	38,  // 12: weir.query.v1.Answer.loops:type_name -> weir.query.v1.LoopsAnswer
+	40,  // 13: weir.query.v1.Answer.series:type_name -> weir.query.v1.Series
+	43,  // 14: weir.query.v1.Answer.network:type_name -> weir.query.v1.Network
 	4,   // 15: weir.query.v1.Answer.none:type_name -> weir.query.v1.None
 	6,   // 16: weir.query.v1.Volume.missing:type_name -> weir.query.v1.Missing
 	7,   // 17: weir.query.v1.Volume.packets:type_name -> weir.query.v1.Bounded
@@ -7862,72 +7995,74 @@ var file_query_proto_depIdxs = []int32{
 	20,  // 45: weir.query.v1.Between.quantiles:type_name -> weir.query.v1.QuantileValue
 	21,  // 46: weir.query.v1.Between.lost_flows:type_name -> weir.query.v1.LostFlow
 	22,  // 47: weir.query.v1.Between.segments:type_name -> weir.query.v1.Segment
-	7,   // 48: weir.query.v1.Clocks.offset_ns:type_name -> weir.query.v1.Bounded
-	7,   // 49: weir.query.v1.Segment.delay_ns:type_name -> weir.query.v1.Bounded
-	6,   // 50: weir.query.v1.Target.missing:type_name -> weir.query.v1.Missing
-	24,  // 51: weir.query.v1.Target.fragments:type_name -> weir.query.v1.FragmentError
-	6,   // 52: weir.query.v1.PathAnswer.missing:type_name -> weir.query.v1.Missing
-	26,  // 53: weir.query.v1.PathAnswer.flows:type_name -> weir.query.v1.FlowPath
-	27,  // 54: weir.query.v1.FlowPath.hops:type_name -> weir.query.v1.PathHop
-	28,  // 55: weir.query.v1.FlowPath.passages:type_name -> weir.query.v1.PathPassage
-	29,  // 56: weir.query.v1.FlowPath.parallel:type_name -> weir.query.v1.ParallelPath
-	6,   // 57: weir.query.v1.LatencyAnswer.missing:type_name -> weir.query.v1.Missing
-	31,  // 58: weir.query.v1.LatencyAnswer.hops:type_name -> weir.query.v1.HopStats
-	33,  // 59: weir.query.v1.LatencyAnswer.packets:type_name -> weir.query.v1.ValueStats
-	34,  // 60: weir.query.v1.LatencyAnswer.flows:type_name -> weir.query.v1.FlowValues
-	20,  // 61: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	32,  // 62: weir.query.v1.HopStats.frequent:type_name -> weir.query.v1.FrequentValue
-	7,   // 63: weir.query.v1.FrequentValue.share:type_name -> weir.query.v1.Bounded
-	20,  // 64: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	20,  // 65: weir.query.v1.FlowValues.quantiles:type_name -> weir.query.v1.QuantileValue
-	20,  // 66: weir.query.v1.FlowValues.median:type_name -> weir.query.v1.QuantileValue
-	6,   // 67: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
-	33,  // 68: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
-	34,  // 69: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowValues
-	36,  // 70: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
-	31,  // 71: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
-	6,   // 72: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
-	38,  // 73: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
-	6,   // 74: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
-	40,  // 75: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
-	41,  // 76: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
-	6,   // 77: weir.query.v1.Network.missing:type_name -> weir.query.v1.Missing
-	43,  // 78: weir.query.v1.Network.switches:type_name -> weir.query.v1.NetworkSwitch
-	53,  // 79: weir.query.v1.Network.links:type_name -> weir.query.v1.NetworkLink
-	44,  // 80: weir.query.v1.NetworkSwitch.measurements:type_name -> weir.query.v1.NetworkMeasurement
-	45,  // 81: weir.query.v1.NetworkSwitch.exports:type_name -> weir.query.v1.NetworkExport
-	46,  // 82: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
-	47,  // 83: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
-	49,  // 84: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
-	52,  // 85: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
-	48,  // 86: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
-	7,   // 87: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
-	50,  // 88: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
-	50,  // 89: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
-	51,  // 90: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
-	54,  // 91: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
-	50,  // 92: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
-	55,  // 93: weir.query.v1.NetworkLink.delays:type_name -> weir.query.v1.LinkDelay
-	7,   // 94: weir.query.v1.LinkDelay.delay_ns:type_name -> weir.query.v1.Bounded
-	58,  // 95: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
-	59,  // 96: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
-	60,  // 97: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
-	61,  // 98: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
-	63,  // 99: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
-	62,  // 100: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
-	0,   // 101: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
-	1,   // 102: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
-	0,   // 103: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
-	56,  // 104: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
-	3,   // 105: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
-	3,   // 106: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
-	39,  // 107: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
-	57,  // 108: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
-	105, // [105:109] is the sub-list for method output_type
-	101, // [101:105] is the sub-list for method input_type
-	101, // [101:101] is the sub-list for extension type_name
-	101, // [101:101] is the sub-list for extension extendee
-	0,   // [0:101] is the sub-list for field type_name
+	23,  // 48: weir.query.v1.Between.ways:type_name -> weir.query.v1.Way
+	7,   // 49: weir.query.v1.Clocks.offset_ns:type_name -> weir.query.v1.Bounded
+	7,   // 50: weir.query.v1.Segment.delay_ns:type_name -> weir.query.v1.Bounded
+	7,   // 51: weir.query.v1.Way.delay_ns:type_name -> weir.query.v1.Bounded
+	6,   // 52: weir.query.v1.Target.missing:type_name -> weir.query.v1.Missing
+	25,  // 53: weir.query.v1.Target.fragments:type_name -> weir.query.v1.FragmentError
+	6,   // 54: weir.query.v1.PathAnswer.missing:type_name -> weir.query.v1.Missing
+	27,  // 55: weir.query.v1.PathAnswer.flows:type_name -> weir.query.v1.FlowPath
+	28,  // 56: weir.query.v1.FlowPath.hops:type_name -> weir.query.v1.PathHop
+	29,  // 57: weir.query.v1.FlowPath.passages:type_name -> weir.query.v1.PathPassage
+	30,  // 58: weir.query.v1.FlowPath.parallel:type_name -> weir.query.v1.ParallelPath
+	6,   // 59: weir.query.v1.LatencyAnswer.missing:type_name -> weir.query.v1.Missing
+	32,  // 60: weir.query.v1.LatencyAnswer.hops:type_name -> weir.query.v1.HopStats
+	34,  // 61: weir.query.v1.LatencyAnswer.packets:type_name -> weir.query.v1.ValueStats
+	35,  // 62: weir.query.v1.LatencyAnswer.flows:type_name -> weir.query.v1.FlowValues
+	20,  // 63: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	33,  // 64: weir.query.v1.HopStats.frequent:type_name -> weir.query.v1.FrequentValue
+	7,   // 65: weir.query.v1.FrequentValue.share:type_name -> weir.query.v1.Bounded
+	20,  // 66: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	20,  // 67: weir.query.v1.FlowValues.quantiles:type_name -> weir.query.v1.QuantileValue
+	20,  // 68: weir.query.v1.FlowValues.median:type_name -> weir.query.v1.QuantileValue
+	6,   // 69: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
+	34,  // 70: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
+	35,  // 71: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowValues
+	37,  // 72: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
+	32,  // 73: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
+	6,   // 74: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
+	39,  // 75: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
+	6,   // 76: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
+	41,  // 77: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
+	42,  // 78: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
+	6,   // 79: weir.query.v1.Network.missing:type_name -> weir.query.v1.Missing
+	44,  // 80: weir.query.v1.Network.switches:type_name -> weir.query.v1.NetworkSwitch
+	54,  // 81: weir.query.v1.Network.links:type_name -> weir.query.v1.NetworkLink
+	45,  // 82: weir.query.v1.NetworkSwitch.measurements:type_name -> weir.query.v1.NetworkMeasurement
+	46,  // 83: weir.query.v1.NetworkSwitch.exports:type_name -> weir.query.v1.NetworkExport
+	47,  // 84: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
+	48,  // 85: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
+	50,  // 86: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
+	53,  // 87: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
+	49,  // 88: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
+	7,   // 89: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
+	51,  // 90: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
+	51,  // 91: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
+	52,  // 92: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
+	55,  // 93: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
+	51,  // 94: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
+	56,  // 95: weir.query.v1.NetworkLink.delays:type_name -> weir.query.v1.LinkDelay
+	7,   // 96: weir.query.v1.LinkDelay.delay_ns:type_name -> weir.query.v1.Bounded
+	59,  // 97: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
+	60,  // 98: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
+	61,  // 99: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
+	62,  // 100: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
+	64,  // 101: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
+	63,  // 102: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
+	0,   // 103: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
+	1,   // 104: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
+	0,   // 105: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
+	57,  // 106: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
+	3,   // 107: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
+	3,   // 108: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
+	40,  // 109: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
+	58,  // 110: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
+	107, // [107:111] is the sub-list for method output_type
+	103, // [103:107] is the sub-list for method input_type
+	103, // [103:103] is the sub-list for extension type_name
+	103, // [103:103] is the sub-list for extension extendee
+	0,   // [0:103] is the sub-list for field type_name
 }
 
 func init() { file_query_proto_init() }
@@ -7959,17 +8094,18 @@ func file_query_proto_init() {
 	file_query_proto_msgTypes[19].OneofWrappers = []any{}
 	file_query_proto_msgTypes[22].OneofWrappers = []any{}
 	file_query_proto_msgTypes[23].OneofWrappers = []any{}
-	file_query_proto_msgTypes[40].OneofWrappers = []any{}
-	file_query_proto_msgTypes[42].OneofWrappers = []any{}
-	file_query_proto_msgTypes[48].OneofWrappers = []any{}
-	file_query_proto_msgTypes[55].OneofWrappers = []any{}
+	file_query_proto_msgTypes[24].OneofWrappers = []any{}
+	file_query_proto_msgTypes[41].OneofWrappers = []any{}
+	file_query_proto_msgTypes[43].OneofWrappers = []any{}
+	file_query_proto_msgTypes[49].OneofWrappers = []any{}
+	file_query_proto_msgTypes[56].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_query_proto_rawDesc), len(file_query_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   64,
+			NumMessages:   65,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -354,12 +355,36 @@ func printDelay(w io.Writer, b *query.Between) error {
 		}
 		text = append(text, strings.TrimSuffix(line, ","))
 	}
+	text = append(text, ways(b, false)...)
 	text = append(text, segments(b, false)...)
 	if b.Clocks != nil {
 		text = append(text, Clocks(b.Clocks)...)
 	}
 	text = append(text, fmt.Sprintf("cells refused: %d of %d", b.Refused, b.Cells))
 	return lines(w, &b.Basis, append(text, kept(b)...)...)
+}
+
+// ways are lines of the ways that were compared, if they are several.
+func ways(b *query.Between, losses bool) (text []string) {
+	if len(b.Ways) < 2 {
+		return nil
+	}
+	for i := range b.Ways {
+		w := &b.Ways[i]
+		value := "no cell of the sketch survived"
+		switch {
+		case losses && w.HasLoss:
+			value = fmt.Sprintf("%.0f lost of %.0f", w.Lost, w.Packets)
+		case losses && w.Why == "":
+			value = "not known, and not in the sum: no interval was counted whole by both points"
+		case losses:
+			value = "not known, and not in the sum: " + w.Why
+		case w.HasDelay:
+			value = "mean " + Nanoseconds(w.Delay.Value)
+		}
+		text = append(text, fmt.Sprintf("  by %s to %s: %s", w.From, w.To, value))
+	}
+	return text
 }
 
 // kept says what a budget left out of the records.
@@ -417,7 +442,7 @@ func Clocks(c *query.Clocks) (text []string) {
 }
 
 func printLoss(w io.Writer, b *query.Between) error {
-	loss := "loss: not known, no interval was counted whole by both points"
+	loss := "loss: not known, " + cmp.Or(b.Why, "no interval was counted whole by both points")
 	if b.HasLoss {
 		loss = fmt.Sprintf("packets lost: %.0f", b.Lost)
 		if b.Flow != "" {
@@ -428,7 +453,7 @@ func printLoss(w io.Writer, b *query.Between) error {
 			loss += fmt.Sprintf("; in %d of %d intervals, which both points counted whole", b.Whole, b.Intervals)
 		}
 	}
-	text := []string{way(b), loss}
+	text := append([]string{way(b), loss}, ways(b, true)...)
 	if b.HasLoss && b.Lost < 0 {
 		text = append(text, "  more packets arrived than had left: some fell into another interval on the way, which interval_bit of both stages prevents")
 	}

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -17,5 +18,37 @@ func TestNegativeLoss(t *testing.T) {
 		if strings.Contains(b.String(), "interval_bit") != explained || !strings.Contains(b.String(), "in 15 of 17 intervals") {
 			t.Errorf("%g: %s", lost, &b)
 		}
+	}
+}
+
+// TestWays: several ways are listed with their parts, and one that says nothing is named as left out; one alone is not.
+func TestWays(t *testing.T) {
+	b := &query.Between{
+		From: "w out", To: "e in", HasLoss: true, Lost: 197, HasDelay: true,
+		Ways: []query.Way{
+			{From: "w:0 out", To: "e:1 in", Packets: 5000, HasLoss: true, HasDelay: true, Delay: query.Bounded{Value: 2e6}},
+			{From: "w:1 out", To: "e:0 in", Packets: 4000, HasLoss: true, Lost: 197},
+			{From: "w:2 out", To: "e:2 in", Why: "the points do not see the same packets"},
+		},
+	}
+	var loss, delay strings.Builder
+	if err := errors.Join(printLoss(&loss, b), printDelay(&delay, b)); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"packets lost: 197\n", "  by w:0 out to e:1 in: 0 lost of 5000\n", "  by w:1 out to e:0 in: 197 lost of 4000\n",
+		"  by w:2 out to e:2 in: not known, and not in the sum: the points do not see the same packets\n",
+	} {
+		if !strings.Contains(loss.String(), line) {
+			t.Errorf("no %q in\n%s", line, &loss)
+		}
+	}
+	if !strings.Contains(delay.String(), "  by w:0 out to e:1 in: mean 2ms\n  by w:1 out to e:0 in: no cell") {
+		t.Errorf("%s", &delay)
+	}
+	loss.Reset()
+	b = &query.Between{From: "w:0 out", To: "e:1 in", Why: "other packets", Ways: b.Ways[:1]}
+	if err := printLoss(&loss, b); err != nil || strings.Contains(loss.String(), " by ") || !strings.Contains(loss.String(), "loss: not known, other packets\n") {
+		t.Errorf("%v\n%s", err, &loss)
 	}
 }
