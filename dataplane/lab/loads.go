@@ -10,7 +10,7 @@ import (
 func (l *Lab) loads(ctx context.Context) []Result {
 	results := make([]Result, 0, len(l.config.Traffic))
 	for i := 0; i < len(l.config.Traffic) && ctx.Err() == nil; {
-		if i > 0 && l.config.Collector != nil && (l.config.Traffic[i].Kind == KindFlows) != (l.config.Traffic[i-1].Kind == KindFlows) {
+		if i > 0 && l.config.keepsRecords() && (l.config.Traffic[i].Kind == KindFlows) != (l.config.Traffic[i-1].Kind == KindFlows) {
 			l.rest(ctx) // so that the flows have their own epochs
 		}
 		n := l.config.groupAt(i)

@@ -30,6 +30,9 @@ func (g *grader) classes() error {
 		}
 		for j := range r.Flows {
 			f := &r.Flows[j]
+			if !g.asked(f.Flow) {
+				continue
+			}
 			for port, from := range ends {
 				for other, to := range ends {
 					if port == f.From && other != port {

@@ -1,12 +1,17 @@
 package grade
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
-	"github.com/weirswitch/weir/telemetry/oblivious"
+	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/stages/disketch"
+	"github.com/weirswitch/weir/stages/oblivious"
+	sample "github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/query"
 )
 
@@ -71,7 +76,7 @@ func (g *grader) frequency() error {
 			return err
 		}
 		if s := f.Sample; s != nil {
-			tallies[0].add(i < largestFlows, s.Packets, g.truth.flows[k].packets, oblivious.Packets.String())
+			tallies[0].add(i < largestFlows, s.Packets, g.truth.flows[k].packets, sample.Packets.String())
 			tallies[0].why = g.heldUp(&s.Basis)
 		}
 		if s := f.Sketch; s != nil {
@@ -124,7 +129,7 @@ func (g *grader) heavyHitters() error {
 			}
 			continue
 		}
-		if h.Unit != oblivious.Packets.String() {
+		if h.Unit != sample.Packets.String() {
 			continue // a share of the bytes is another set of flows
 		}
 		truth, right, outside := g.truth.heavy(theta), 0, 0
@@ -163,7 +168,7 @@ func (g *grader) bounded(kind query.Kind, what, unit string, b query.Bounded, tr
 		return fmt.Sprintf("%.0f", v)
 	}
 	r := Row{
-		Kind: kind, What: what, OK: b.Holds(truth), NotJudged: g.heldUp(basis), Truth: number(truth) + " " + unit,
+		Kind: kind, What: what, OK: b.Holds(truth), NotJudged: cmp.Or(g.heldUp(basis), g.mixed()), Truth: number(truth) + " " + unit,
 		Answer:  fmt.Sprintf("%s (%s to %s)", number(b.Value), number(b.Low), number(b.High)),
 		Numbers: map[string]float64{"truth": truth, "value": b.Value, "low": b.Low, "high": b.High},
 	}
@@ -172,6 +177,27 @@ func (g *grader) bounded(kind query.Kind, what, unit string, b query.Bounded, tr
 		r.Numbers["sum"] = float64(sum)
 	}
 	g.add(r)
+}
+
+// mixed says that other loads are in the epochs of the generated flows; empty: the quiet time keeps them apart.
+func (g *grader) mixed() string {
+	if !slices.ContainsFunc(g.lab.Config.Traffic, func(t lab.Traffic) bool { return t.Kind != lab.KindFlows }) {
+		return ""
+	}
+	bits := 0
+	for _, sw := range g.paths.Switches {
+		if c, ok := sw.Stages["oblivious"].(*oblivious.Config); ok && slices.Contains(sw.Switch.Graph, "oblivious") {
+			bits = max(bits, c.EpochBits)
+		}
+		if c, ok := sw.Stages["disketch"].(*disketch.Config); ok && slices.Contains(sw.Switch.Graph, "disketch") {
+			bits = max(bits, c.EpochBits)
+		}
+	}
+	epoch := time.Duration(1) << bits
+	if g.lab.Config.Quiet >= epoch {
+		return ""
+	}
+	return fmt.Sprintf("quiet = %q of the lab is shorter than an epoch, %v, so other loads are in epochs of the generated flows", g.lab.Config.Quiet, epoch.Round(time.Millisecond))
 }
 
 // volume asks how much the generated flows sent.

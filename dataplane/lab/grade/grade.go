@@ -166,8 +166,8 @@ type grader struct {
 	paths  *labpath.Paths
 	truth  *truth
 	report *Report
-	// window is that of the generated flows with half of the quiet time around them, so that whole epochs are in it and the
-	// other loads are not.
+	// window is that of the generated flows. Epochs count whole, so what was sent less than an epoch before or behind is in it too: the quiet time
+	// keeps other loads out.
 	window query.Question
 }
 
@@ -182,8 +182,8 @@ func grade(ctx context.Context, e *lab.Evidence, paths *labpath.Paths, asker Ask
 		if err := unix.ClockGettime(unix.CLOCK_TAI, &tai); err != nil {
 			return nil, err
 		}
-		ahead, half := tai.Nano()-time.Now().UnixNano(), int64(e.Config.Quiet/2)
-		g.window = query.Question{Start: e.FlowsBegan.UnixNano() + ahead - half, End: e.FlowsEnded.UnixNano() + ahead + half}
+		ahead := tai.Nano() - time.Now().UnixNano()
+		g.window = query.Question{Start: e.FlowsBegan.UnixNano() + ahead, End: e.FlowsEnded.UnixNano() + ahead}
 	}
 	if e.Collector != "" {
 		if err := g.settle(); err != nil {

@@ -375,6 +375,58 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
+// TestOtherLoads: a relay also knows the flows of loads that no question is about, and their losses: these are not compared. Questions are about the time of the
+// generated flows alone.
+func TestOtherLoads(t *testing.T) {
+	e, asker := evidence(t)
+	e.Relays[0].Flows = append(e.Relays[0].Flows,
+		relay.FlowTruth{Flow: "10.0.0.1:7001 > 10.0.0.2:7002 udp", From: "left", Received: 2000, Sent: 1938, Dropped: 62, MeanNs: 20e6},
+		relay.FlowTruth{Flow: "10.0.0.2:7002 > 10.0.0.1:7001 udp", From: "right", Received: 2000, Sent: 2000, MeanNs: 20e6})
+	length := time.Duration(e.FlowsEnded.UnixNano() - e.FlowsBegan.UnixNano())
+	asker.spoil = func(q *query.Question, answer any) (any, error) {
+		if strings.Contains(q.Flow, "7001") {
+			return nil, fmt.Errorf("%w: it is of another time", query.ErrUnknownFlow)
+		}
+		if q.Kind == query.KindVolume && time.Duration(q.End-q.Start) != length {
+			t.Errorf("a window of %v, flows took %v", time.Duration(q.End-q.Start), length)
+		}
+		return answer, nil
+	}
+	report, err := Lab(t.Context(), e, asker)
+	if err != nil || !report.OK() || len(report.Delays) != 1 || report.Delays[0].TruthLost != 20 {
+		t.Errorf("%v: %+v", err, report)
+	}
+	// Without generated flows the window is all of the run, and all flows are compared.
+	e.FlowsBegan, e.FlowsEnded, asker.spoil = time.Time{}, time.Time{}, nil
+	if report, err = Lab(t.Context(), e, asker); err != nil || len(report.Delays) != 2 {
+		t.Errorf("%v: %+v", err, report)
+	}
+}
+
+// TestMixed: counts that are off because other loads are in the flows' epochs are not judged.
+func TestMixed(t *testing.T) {
+	for quiet, judged := range map[time.Duration]bool{100 * time.Millisecond: false, 2 * time.Second: true} {
+		e, asker := evidence(t)
+		c := *e.Config
+		c.Quiet, e.Config = quiet, &c
+		asker.spoil = func(q *query.Question, answer any) (any, error) {
+			if v, ok := answer.(*query.Volume); ok {
+				v.Bytes = exactly(2 * v.Bytes.Value)
+			}
+			return answer, nil
+		}
+		report, err := Lab(t.Context(), e, asker)
+		if err != nil || report.OK() == judged {
+			t.Errorf("quiet %v: %v, %+v", quiet, err, report)
+		}
+		for _, r := range report.Rows {
+			if !r.OK && (r.NotJudged == "") != judged || r.NotJudged != "" && !strings.Contains(r.NotJudged, "shorter than an epoch") {
+				t.Errorf("quiet %v: %+v", quiet, r)
+			}
+		}
+	}
+}
+
 // TestPlans: each plan of the switches is read once.
 func TestPlans(t *testing.T) {
 	c, err := lab.Load("../../../config/demo.toml")
