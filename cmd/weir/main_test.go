@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(testPoor) == "1" {
 		becomePoor()
 	}
+	if unit := os.Getenv(testUnit); unit != "" {
+		becomeUnit(unit)
+	}
 	if text := os.Getenv(testNATS); text != "" {
 		becomeNATS(text)
 	}

@@ -30,9 +30,20 @@ type membership struct {
 func openMembership(index int) (*membership, error) {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open a packet socket, to receive what is not for the interface's own address (CAP_NET_RAW): %w", err)
+		return nil, fmt.Errorf("open a packet socket, to receive what is not for the interface's own address: %w", packetSocketError(err))
 	}
 	return &membership{fd: fd, index: index}, nil
+}
+
+// packetSocketError explains the errno of socket(AF_PACKET).
+func packetSocketError(err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("no privilege: run as root or grant CAP_NET_RAW: %w", err)
+	case errors.Is(err, unix.EAFNOSUPPORT):
+		return fmt.Errorf("a sandbox does not allow it (systemd: add AF_PACKET to RestrictAddressFamilies), or the kernel lacks CONFIG_PACKET: %w", err)
+	}
+	return err
 }
 
 // set replaces what is let in, or leaves it as it was. What stays is not touched, so no packet of it is missed.

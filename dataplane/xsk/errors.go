@@ -18,7 +18,7 @@ func socketError(err error) error {
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("no privilege: run as root or grant CAP_NET_RAW (setcap cap_net_raw,cap_net_admin,cap_bpf+ep): %w", err)
 	case errors.Is(err, unix.EAFNOSUPPORT):
-		return fmt.Errorf("AF_XDP is %w by this kernel: it needs CONFIG_XDP_SOCKETS: %w", ErrNotSupported, err)
+		return fmt.Errorf("AF_XDP is %w: the kernel needs CONFIG_XDP_SOCKETS, and a sandbox must allow it (systemd: AF_XDP in RestrictAddressFamilies): %w", ErrNotSupported, err)
 	default:
 		return fmt.Errorf("make socket: %w", err)
 	}
