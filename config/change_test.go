@@ -174,7 +174,7 @@ func TestEdited(t *testing.T) {
 		{Edit{Stage: "l3", List: "route", Fields: map[string]string{"prefix": "10.8.0.0/16", "via": "10.0.0.2,10.0.1.2", "weights": "1,3"}},
 			`+ stages.l3.route[1] = {prefix = "10.8.0.0/16", via = ["10.0.0.2", "10.0.1.2"], weights = [1, 3]}`},
 		{Edit{Stage: "policer", List: "port", Fields: map[string]string{"name": "p1", "rate_bits": "8000000"}}, `+ stages.policer.port[0] = {port = "p1", rate_bits = 8000000}`},
-		{Edit{Stage: "acl", List: "rule", Remove: true, Fields: map[string]string{"name": "x"}}, "stages.acl.rule: 0 elements are like that: give keys that one element has, or its position"},
+		{Edit{Stage: "acl", List: "rule", Remove: true, Fields: map[string]string{"name": "x"}}, "stages.acl.rule: no element has the name \"x\": choose from web, ssh, rest"},
 		{Edit{Stage: "acl", List: "rule", Remove: true}, "stages.acl.rule: nothing says which element is meant: give keys that it has, or its position"},
 		{Edit{Stage: "acl", List: "rule", At: 5, Fields: map[string]string{"action": "deny"}}, "stages.acl.rule: there is no element 5: the list has 3 elements"},
 		{Edit{Stage: "acl", List: "rule", At: -1, Remove: true}, "stages.acl.rule: there is no element -1: the list has 3 elements"},

@@ -135,11 +135,39 @@ func find(key string, list reflect.Value, at int, fields map[string]string, like
 			found = append(found, i)
 		}
 	}
+	if len(found) == 0 {
+		f.Add(key, "%s", noneLike(key, list, fields))
+		return 0, false
+	}
 	if len(found) != 1 {
 		f.Add(key, "%d elements are like that: give keys that one element has, or its position", len(found))
 		return 0, false
 	}
 	return found[0], true
+}
+
+// noneLike says that no element is like that, and by which names there are some.
+func noneLike(key string, list reflect.Value, fields map[string]string) string {
+	const none = "no element is like that: give keys that one element has, or its position"
+	name, asked := fields["name"]
+	if !asked || len(fields) > 1 {
+		return none
+	}
+	var names []string
+	for i := range list.Len() {
+		for field, value := range list.Index(i).Fields() {
+			if tomlfile.Key(field) == "name" && value.Kind() == reflect.String && value.String() != "" {
+				names = append(names, value.String())
+			}
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return none
+	case key == "port":
+		return fmt.Sprintf("the switch has no port %q: choose from %s", name, strings.Join(names, ", "))
+	}
+	return fmt.Sprintf("no element has the name %q: choose from %s", name, strings.Join(names, ", "))
 }
 
 // has reports whether an element has the fields of another one.
