@@ -60,14 +60,22 @@ func (a *admin) Clear(ctx context.Context, q *api.ClearRequest) (*api.ClearRespo
 }
 
 func (a *admin) Trace(ctx context.Context, q *api.TraceRequest) (*api.TraceResponse, error) {
-	a.note(ctx, "trace", string(JSON(q)), nil)
 	r, err := a.sw.Trace(ctx, q)
+	a.note(ctx, "trace", string(JSON(q)), err)
 	return r, refusal(err)
 }
 
 func (a *admin) Capture(ctx context.Context, q *api.CaptureRequest, stream *connect.ServerStream[api.CaptureResponse]) error {
-	a.note(ctx, "capture", string(JSON(q)), nil)
-	return refusal(a.sw.Capture(ctx, q, stream.Send))
+	begun := false
+	err := a.sw.Capture(ctx, q, func(r *api.CaptureResponse) error {
+		if !begun { // it may go on for days, so it is written down before its end, too
+			begun = true
+			a.result(ctx, "capture", string(JSON(q)), "begun")
+		}
+		return stream.Send(r)
+	})
+	a.note(ctx, "capture", string(JSON(q)), err)
+	return refusal(err)
 }
 
 // Changed writes down a change that no call asked for, such as one by a signal.
@@ -97,6 +105,10 @@ func (a *admin) note(ctx context.Context, call, what string, err error, more ...
 	if err != nil {
 		result = err.Error()
 	}
+	a.result(ctx, call, what, result, more...)
+}
+
+func (a *admin) result(ctx context.Context, call, what, result string, more ...zap.Field) {
 	fields := append([]zap.Field{zap.String("asked", bounded(what)), zap.String("result", bounded(result))}, more...)
 	a.audit.write(a.log, identityOf(ctx), call, fields...)
 }

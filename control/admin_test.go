@@ -71,7 +71,7 @@ const (
 
 // TestRoles: root and the switch's user change, the socket's group reads, others
 // do not even connect. Each call of an admin leaves its line in the audit log, and
-// so does each that was refused.
+// so does each that was refused, by its role or by the switch.
 func TestRoles(t *testing.T) {
 	dir := publicDir(t)
 	path, log := filepath.Join(dir, "s1.sock"), filepath.Join(dir, "audit.log")
@@ -114,6 +114,16 @@ func TestRoles(t *testing.T) {
 	}
 	if _, err := NewClient(path).Set(ctx, &api.SetRequest{Stage: "bad"}); err == nil || Reason(err).Error() != "stages.bad: the graph has no such stage" {
 		t.Errorf("a refused change: %v", err)
+	}
+	if _, err := NewClient(path).Trace(ctx, &api.TraceRequest{Filter: "bad"}); err == nil {
+		t.Error("a trace with a bad filter is accepted")
+	}
+	stream, err := NewClient(path).Capture(ctx, &api.CaptureRequest{Filter: "bad"})
+	if err == nil {
+		if stream.Receive() || stream.Err() == nil {
+			t.Error("a capture with a bad filter is accepted")
+		}
+		_ = stream.Close()
 	}
 	checkAudit(t, log)
 	if s.Counters() != (Counters{Denied: 5}) {
@@ -173,7 +183,12 @@ func checkAudit(t *testing.T, log string) {
 			t.Errorf("%s is not there: %v", call, results)
 		}
 	}
-	if len(results) != 11 || results["0 set: stages.bad: the graph has no such stage []"] != 1 {
+	for _, line := range []string{"0 capture: begun []", "0 capture: bad is no filter []", "0 trace: bad is no filter []"} {
+		if results[line] != 1 {
+			t.Errorf("%s is there %d times", line, results[line])
+		}
+	}
+	if len(results) != 14 || results["0 set: stages.bad: the graph has no such stage []"] != 1 {
 		t.Errorf("%d kinds of lines: %v", len(results), results)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // Audit is the record of who changed what. Each call of service Admin makes one
 // line of JSON with time, uid and pid or certificate, call, what was asked for,
-// changed, and result. A line that cannot be written is counted, and the change
+// changed, and result; a capture that is accepted makes two. A line that cannot be written is counted, and the change
 // remains: a full disk takes no control from an operator. It may be used by many
 // goroutines.
 type Audit struct {

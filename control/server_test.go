@@ -119,11 +119,17 @@ func (f *fakeSwitch) Clear(*api.ClearRequest) (*api.ClearResponse, error) {
 	return &api.ClearResponse{Cleared: 3}, nil
 }
 
-func (f *fakeSwitch) Trace(context.Context, *api.TraceRequest) (*api.TraceResponse, error) {
+func (f *fakeSwitch) Trace(_ context.Context, q *api.TraceRequest) (*api.TraceResponse, error) {
+	if q.Filter == "bad" {
+		return nil, errors.New("bad is no filter")
+	}
 	return &api.TraceResponse{Packets: []*api.TracedPacket{{Port: "p0"}}}, nil
 }
 
 func (f *fakeSwitch) Capture(ctx context.Context, q *api.CaptureRequest, send func(*api.CaptureResponse) error) error {
+	if q.Filter == "bad" {
+		return errors.New("bad is no filter")
+	}
 	for range q.Count {
 		if err := send(&api.CaptureResponse{Packets: []*api.CapturedPacket{{Data: make([]byte, 1000)}}}); err != nil {
 			return err
