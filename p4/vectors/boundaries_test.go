@@ -19,7 +19,8 @@ import (
 
 // Boundaries are packets for the values at which the programs decide otherwise: hashes of ids that are the highest which a
 // sample, a row, a set, a layer, a hop takes, and one more; times at the edges of epochs, subepochs and intervals and half an
-// interval from these; round trips and halves of them between packets at one port; the longest stay of a histogram. No packet is found by luck: ids are
+// interval from these; round trips and halves of them between packets at one port; the longest stay of a histogram; each
+// TTL from which packets may have come; queues whose use of a link is cut. No packet is found by luck: ids are
 // computed from hashes, and so are payloads from ids.
 func Boundaries(s *Setup) ([]Packet, error) {
 	b, err := newBoundaries(s)
@@ -36,7 +37,7 @@ func newBoundaries(s *Setup) (*boundaries, error) {
 	}
 	b := &boundaries{setup: s, contents: c, now: begin, seen: map[string]int{}, ids: map[string]uint64{}}
 	b.parse = b.member("ingress.derive.parse_config", "key")
-	for _, part := range []func(){b.samples, b.rows, b.digests, b.intervals, b.utilisation, b.edges, b.stays, b.trailers} {
+	for _, part := range []func(){b.samples, b.rows, b.digests, b.headers, b.intervals, b.utilisation, b.edges, b.stays, b.trailers, b.queues} {
 		part()
 	}
 	slices.SortStableFunc(b.packets, func(a, o Packet) int { return compare(uint64(a.Now), uint64(o.Now)) })
@@ -311,6 +312,35 @@ func (b *boundaries) intervals() {
 	}
 }
 
+// headers: TTLs at which a packet may have begun, and one more and less; datagrams that may not be split, with more fragments to
+// come; and a long header of DCCP that is shorter than it says.
+func (b *boundaries) headers() {
+	dccp := make([]byte, 24)
+	dccp[8] = 1 // the sequence number is a long one
+	for port := range b.setup.Switch.Ports {
+		for _, begin := range []uint8{32, 64, 128, 254} {
+			for _, ttl := range []uint8{begin - 1, begin, begin + 1} {
+				d := atomic()
+				d.ttl = ttl
+				b.add("ttl", port, b.shimmed(port, 1, frame(header.TypeIPv4, d.bytes())))
+				b.add("ttl", port, b.shimmed(port, 1, frame(header.TypeIPv6, datagram6("2001:db8::7", "fd00::3", header.ProtoUDP, ttl, udpBytes(4)))))
+			}
+		}
+		for _, fragment := range []uint16{0x4000, 0x6000, 0xc000, 0xe000} {
+			d := atomic()
+			d.fragment = fragment
+			b.add("fragment", port, frame(header.TypeIPv4, d.bytes()))
+		}
+		for _, words := range []byte{3, 4} {
+			dccp[4] = words
+			d := usual()
+			d.proto, d.payload = header.ProtoDCCP, slices.Clone(dccp)
+			b.add("dccp", port, frame(header.TypeIPv4, d.bytes()))
+			b.add("dccp", port, frame(header.TypeIPv6, usual6(header.ProtoDCCP, dccp)))
+		}
+	}
+}
+
 // utilisation: a round trip, half of one, and a nanosecond more and less, between two packets at each port.
 func (b *boundaries) utilisation() {
 	c, ok := stageConfig[stagepint.Config](b.setup.Switch, "pint")
@@ -325,14 +355,34 @@ func (b *boundaries) utilisation() {
 			b.packets[len(b.packets)-1].Depth = uint16(gap % 251)
 		}
 	}
-	// More waits than 2^28 times what a slow link sends in a round trip: powers of two end at 2^60.
 	for _, depth := range []uint16{1<<16 - 1, 1 << 15, 30_000, 1 << 14, 0} {
 		b.now += t
 		for port := range b.setup.Switch.Ports {
-			d := usual()
-			d.payload = udpBytes(mtu - header.IPv4Len - header.UDPLen - 100)
-			b.at("utilisation", port, b.now-1000, b.now, frame(header.TypeIPv4, d.bytes()))
-			b.packets[len(b.packets)-1].Depth = depth
+			b.waits("utilisation", port, depth)
+		}
+	}
+}
+
+// waits adds a long packet with as many others in the queue.
+func (b *boundaries) waits(of string, port int, depth uint16) {
+	d := usual()
+	d.payload = udpBytes(mtu - header.IPv4Len - header.UDPLen - 100)
+	b.at(of, port, b.now-1000, b.now, frame(header.TypeIPv4, d.bytes()))
+	b.packets[len(b.packets)-1].Depth = depth
+}
+
+// queues are the last packets, so that the registers keep what the use of each link became: powers of two end at 2^60, which is
+// 2^28 times what a link sends in a round trip. The slowest ones, of subepochs.toml, send a byte: at one more waits than that,
+// at the other between half of it and all.
+func (b *boundaries) queues() {
+	c, ok := stageConfig[stagepint.Config](b.setup.Switch, "pint")
+	if !ok {
+		return
+	}
+	for range 2 { // each a round trip behind the one before at its port
+		b.now += 2 * int64(c.RoundTrip)
+		for port := range b.setup.Switch.Ports {
+			b.waits("queue", port, []uint16{1<<16 - 1, 20_000}[port%2])
 		}
 	}
 }
@@ -404,7 +454,7 @@ func TestBoundaries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, of := range []string{"sample", "row", "set", "hop", "interval", "utilisation", "epoch"} {
+		for _, of := range []string{"sample", "row", "set", "hop", "interval", "utilisation", "epoch", "ttl", "fragment", "dccp", "queue"} {
 			if b.seen[of] == 0 {
 				t.Errorf("%s has no packet for %s", name, of)
 			}
