@@ -266,7 +266,7 @@ p4: ## compile the P4 programs into bin/p4, those for BMv2 without a warning (p4
 # what has run is written anew (docs/p4.md).
 P4_PACKETS ?= 20000
 # What the user names must be there: then nothing is skipped.
-P4_ASKED = $(strip $(P4C_BM2)$(SIMPLE_SWITCH)$(P4_CAPTURES)$(P4_SETUPS)$(P4_SEED)$(filter-out file,$(origin P4_PACKETS)))
+P4_ASKED = $(strip $(P4C_BM2)$(SIMPLE_SWITCH)$(P4TEST)$(P4_TABLE)$(P4_CAPTURES)$(P4_SETUPS)$(P4_SEED)$(filter-out file,$(origin P4_PACKETS)))
 P4_REQUIRE = WEIR_REQUIRE_BMV2=1 WEIR_REQUIRE_NETNS=1
 P4_TEST = $(if $(P4_ASKED),$(P4_REQUIRE)) $(if $(P4_TABLE),WEIR_P4_TABLE="$(abspath $(P4_TABLE))") P4C_BM2="$(P4C_BM2)" SIMPLE_SWITCH="$(SIMPLE_SWITCH)" $(GO) test -count=1 -timeout 120m -v
 P4_QUIET = { grep --line-buffered -v -e '^=== ' -e '^PASS$$' || true; }

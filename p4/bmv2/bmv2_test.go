@@ -74,11 +74,13 @@ control deparse(packet_out p, in headers h) { apply { p.emit(h.copy); p.emit(h.e
 V1Switch(parse(), no_verify(), ingress(), egress(), no_compute(), deparse()) main;
 `
 
-// tools skips the test where the programs are missing.
+// tools skips the test where the programs are missing, or fails it where they were asked for, as bmv2test.Missing does.
 func tools(t *testing.T) Tools {
 	t.Helper()
 	found, err := Find()
-	if err != nil {
+	if asked := os.Getenv("WEIR_REQUIRE_BMV2") == "1" || os.Getenv(CompilerVariable) != "" || os.Getenv(SwitchVariable) != ""; err != nil && asked {
+		t.Fatal(err)
+	} else if err != nil {
 		t.Skip(err)
 	}
 	return found
