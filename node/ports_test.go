@@ -177,7 +177,7 @@ func TestPortsRefused(t *testing.T) {
 	refused("stages.patch.pairs[0]: port \"p1\" is not defined", &api.SetRequest{List: "port", Remove: true, Fields: pairs("name=p1")})
 	refused("port[1].queues: cannot change while the port is there", &api.SetRequest{List: "port", Match: pairs("name=p1"), Fields: pairs("queues=1")})
 	refused("port[0].interface: missing", &api.SetRequest{List: "port", Match: pairs("name=p0"), Fields: pairs("interface=")})
-	refused(`port: the switch has no port "p7": choose from p0, p1, p2`, &api.SetRequest{List: "port", Match: pairs("name=p7"), Fields: pairs("disabled=true")})
+	refused(`port: the switch has no port "p7": choose from p0, p1`, &api.SetRequest{List: "port", Match: pairs("name=p7"), Fields: pairs("disabled=true")})
 	refused("port[2]: port p2: 9 queues are configured but p2 has 1", &api.SetRequest{List: "port", Fields: pairs("interface=p2", "queues=9")})
 	refused("port[2]: port p2: jumbo: no port had it when the switch started", &api.SetRequest{List: "port", Fields: pairs("interface=p2", "jumbo=true")})
 	// An interface that a program of another kind has is a reason that only shows when all else is done.

@@ -105,7 +105,7 @@ func TestSetAndClear(t *testing.T) {
 		t.Errorf("after clear: %v, %v", list.Rules, err)
 	}
 	expect("- stages.acl.rule[1] = {name = \"no\", action = \"deny\", protocol = \"udp\"}\n", "set", "acl", "remove", "name=no")
-	refused("weir: stages.acl.rule: no element is like that: give keys that one element has, or its position\n", "set", "acl", "remove", "name=no")
+	refused("weir: stages.acl.rule: no element has the name \"no\": choose from log\n", "set", "acl", "remove", "name=no")
 
 	expect("+ stages.l3.route[1] = {prefix = \"10.7.0.0/16\", via = [\"10.0.1.2\", \"10.0.2.2\"], weights = [1, 2]}\n",
 		"set", "route", "add", "prefix=10.7.0.0/16", "via=10.0.1.2,10.0.2.2", "weights=1,2")

@@ -42,6 +42,10 @@ the graph.
 				r, err = c.Trace(ctx, q)
 				return err
 			})
+			if err != nil && cmd.Context().Err() != nil { // Ctrl-C, or SIGTERM
+				fmt.Fprintln(cmd.ErrOrStderr(), "interrupted before all the packets came")
+				return nil
+			}
 			if err != nil {
 				return err
 			}
@@ -138,29 +142,21 @@ func runCapture(ctx context.Context, o *ctlOptions, co *captureOptions, stdout, 
 		ctx, cancel = context.WithTimeout(ctx, co.duration)
 		defer cancel()
 	}
-	out := stdout
-	if co.file != "-" {
-		file, err := os.Create(co.file)
-		if err != nil {
-			return usageError(fmt.Errorf("write the capture: %w: name a file that may be written", err))
-		}
-		defer func() { err = errors.Join(err, file.Close()) }()
-		out = file
-	}
-	w := &captureWriter{out: bufio.NewWriterSize(out, 1<<16)}
+	w := &captureWriter{file: co.file, stdout: stdout}
+	defer func() { err = errors.Join(err, w.close()) }()
 	err = o.call(ctx, 0, func(ctx context.Context, c *control.Client) error { return w.receive(ctx, c, &co.q) })
-	if ctx.Err() != nil {
-		err = nil // asked for
-	}
-	if err != nil {
-		return errors.Join(err, w.out.Flush())
+	if err != nil && ctx.Err() == nil { // what ends with ctx was asked for
+		return err
 	}
 	fmt.Fprintf(stderr, "captured %d packets; %d more were dropped for want of room\n", w.packets, w.dropped)
-	return w.out.Flush()
+	return nil
 }
 
 // captureWriter writes a stream of captured packets as pcapng.
 type captureWriter struct {
+	file             string // or -
+	stdout           io.Writer
+	opened           *os.File
 	out              *bufio.Writer
 	ng               *pcapfile.Writer
 	packets, dropped uint64
@@ -172,12 +168,40 @@ func (w *captureWriter) receive(ctx context.Context, c *control.Client, q *api.C
 		return err
 	}
 	defer stream.Close()
+	// A switch that accepts the request sends the names of its ports at once. A refused one leaves the file as it is.
 	for stream.Receive() {
+		if w.out == nil {
+			if err := w.open(); err != nil {
+				return usageError(fmt.Errorf("write the capture: %w: name a file that may be written", err))
+			}
+		}
 		if err := w.write(stream.Msg()); err != nil {
 			return fmt.Errorf("write the capture: %w", err)
 		}
 	}
 	return stream.Err()
+}
+
+func (w *captureWriter) open() (err error) {
+	out := w.stdout
+	if w.file != "-" {
+		if w.opened, err = os.Create(w.file); err != nil {
+			return err
+		}
+		out = w.opened
+	}
+	w.out = bufio.NewWriterSize(out, 1<<16)
+	return nil
+}
+
+func (w *captureWriter) close() (err error) {
+	if w.out != nil {
+		err = w.out.Flush()
+	}
+	if w.opened != nil {
+		err = errors.Join(err, w.opened.Close())
+	}
+	return err
 }
 
 // write writes a piece and flushes, so that the reader of a pipe sees it.

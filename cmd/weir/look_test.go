@@ -201,3 +201,62 @@ func (r *changingRouter) interruptCapture(t *testing.T) {
 	}
 	t.Error("the switch goes on with a capture that has no reader")
 }
+
+// TestCaptureRefused: a capture that the switch refuses, or cannot be asked for, leaves the file as it was, and makes none.
+func TestCaptureRefused(t *testing.T) {
+	b := newTestbed(t, 0)
+	b.start(t, b.config(t, "s1"))
+	kept, none := filepath.Join(b.dir, "kept.pcapng"), filepath.Join(b.dir, "none.pcapng")
+	if err := os.WriteFile(kept, []byte("the capture of yesterday"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"--socket", b.socket("s1"), "capture", "tpc"}, {"--socket", b.socket("s1"), "capture", "--at", "acl"},
+		{"--socket", b.socket("s1"), "capture", "--edge", "around"}, {"--socket", b.socket("s9"), "capture"},
+	} {
+		for _, file := range []string{kept, none} {
+			if status, _, stderr := weir(append(append([]string{"ctl"}, args...), "-w", file)...); status == 0 {
+				t.Errorf("%v: status 0: %s", args, stderr)
+			}
+		}
+	}
+	if text, err := os.ReadFile(kept); err != nil || string(text) != "the capture of yesterday" {
+		t.Errorf("the file has %q, %v", text, err)
+	}
+	if _, err := os.Stat(none); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is a file of a refused capture: %v", err)
+	}
+	if status, _, stderr := weir("ctl", "--socket", b.socket("s1"), "capture", "-w", filepath.Join(b.dir, "no", "file")); status != statusUsage || !strings.Contains(stderr, "name a file that may be written") {
+		t.Errorf("a file that cannot be written: status %d: %s", status, stderr)
+	}
+}
+
+// TestTraceInterrupted: SIGTERM and Ctrl-C end a trace that waits as they end a capture.
+func TestTraceInterrupted(t *testing.T) {
+	b := newTestbed(t, 0)
+	p := b.start(t, b.config(t, "s1", "[control]", "[control]\naudit = \""+filepath.Join(b.dir, "audit.log")+"\""))
+	cmd := weirCommand("ctl", "--socket", b.socket("s1"), "trace", "--wait", "1m", "tcp")
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// While it waits, a second one is refused.
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if status, _, _ := weir("ctl", "--socket", b.socket("s1"), "trace", "--wait", "1ms"); status != 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the trace does not begin")
+		}
+	}
+	if err := cmd.Process.Signal(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil || out.String() != "interrupted before all the packets came\n" {
+		t.Errorf("%v: %q", err, &out)
+	}
+	if status := p.stop(t); status != 0 {
+		t.Errorf("status %d: %s", status, &p.stderr)
+	}
+}
