@@ -34,8 +34,8 @@ func TestQueryRefuses(t *testing.T) {
 	}
 	const between = "delay --from s1 --to s2"
 	for line, want := range map[string]string{
-		between:                                      "",
-		between + " --last 1s":                       "",
+		between:                                      "none left s1, none arrived at s2",
+		between + " --last 1s":                       "none left s1, none arrived at s2",
 		between + " --last -5s":                      "--last -5s: choose",
 		between + " --confidence nan":                "--confidence NaN: choose",
 		between + " --delta 0":                       "--delta 0: choose",

@@ -208,6 +208,9 @@ func (e *Engine) nothingCommon(matched map[pair][]interval, from, to Place) erro
 			}
 		}
 	}
+	if left == 0 && came == 0 {
+		return fmt.Errorf("%w of packets in the window: none left %s, none arrived at %s", ErrNoRecords, e.Store.Name(from.Switch), e.Store.Name(to.Switch))
+	}
 	leave, arrive := "left", "arrived at"
 	if from.Switch == to.Switch {
 		leave, arrive = "arrived at", "left"

@@ -108,17 +108,6 @@ func (w *wiring) port(sw uint32, name string) (number int, ok bool) {
 	return int(n), err == nil
 }
 
-// names lists the ports' names, as in "up1, up2"; empty: they are not known.
-func (w *wiring) names(sw uint32) string {
-	var names []string
-	for _, p := range w.portsOf(sw) {
-		if p.Name != "" {
-			names = append(names, p.Name)
-		}
-	}
-	return strings.Join(names, ", ")
-}
-
 // farEnds lists both ends of each link whose ports are known.
 func (w *wiring) farEnds() map[portAt]farEnd {
 	far := map[portAt]farEnd{}
