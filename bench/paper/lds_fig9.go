@@ -22,7 +22,7 @@ var ldsClasses = []struct {
 // more than 1,000 packets. all_flows rows are of the median error of all flows, where small ones have the paper's share of the
 // packets: those without a prefix have delays that are correlated over time, by queues, as rivals need it; measured rows have measured
 // ones. There every rival has the memory that the cells of LDS take, and lds_over_best_rival is LDS's error over the least one of a
-// rival's: lds has its 70,000 cells in as many rows as adapt_rows, the default, chooses for the flows (one), two_rows and four_rows in so many, and paper_alpha is four_rows with
+// rival's: lds has its 70,000 cells in as many rows as the default chooses for the flows (one), two_rows and four_rows in so many, and paper_alpha is four_rows with
 // the paper's choice of cells. capture rows have the packets of a real trace, in as
 // many cells per flow, and a tenth and ten times of these.
 func ldsFig9(ctx context.Context, o Options) ([]Row, error) {
@@ -110,7 +110,7 @@ func ldsAllFlows(ctx context.Context, o Options, measured delays, t *table) erro
 	}
 	small := &crossings{trace: trace}
 	two, four := lds.Config{Rows: 2, Columns: 35000, Virtual: 1}, lds.Config{Rows: 4, Columns: 17500, Virtual: 1}
-	fit := four // as adapt_rows has it
+	fit := four // as rows adapt
 	fit.Rows = four.BestRows(float64(len(trace.Flows)))
 	fit.Columns *= four.Rows / fit.Rows
 	memory := four.Bytes() // of all three

@@ -6,8 +6,8 @@ import (
 )
 
 // TestLostFlows: all flows that lost packets are named, with the exact number, among many that did not, through blocks, two workers and
-// records; where more lost packets than there is room for, it says so. With room for 200 flows and as many lost, peeling fails
-// with a chance below 1e-6 by runs of 10^6 such sketches' margin: 1.3 buckets a flow and 24 more.
+// records; where more lost packets than there is room for, it says so. The flows are those of one seed: with
+// others, or as many flows as there is room for, the list may be incomplete, and then says so.
 func TestLostFlows(t *testing.T) {
 	for _, lossy := range []int{0, 1, 150, 2000} {
 		c := Config{Rows: 2, Columns: 300, Virtual: 1, IntervalNs: 1 << 30, Seed: 4, LostFlows: 200}

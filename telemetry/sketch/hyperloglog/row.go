@@ -77,8 +77,7 @@ func (r *Row) AddBatch(h []uint64, v []int64) {
 }
 
 // AddUniform notes flows whose hashes are uniform in their low 32 bits at least, without hashing them by the row's seed and family:
-// rows that merge are all filled by it, or none. Each adds 1 to Total. A register is raised by one of 2^(32-precision) flows
-// at the least, so the row knows up to 2^32 flows.
+// rows that merge are all filled by it, or none. Each adds 1 to Total. Flows whose hashes are equal count once: of n flows with hashes of 32 bits about n^2/2^33.
 func (r *Row) AddUniform(h []uint64) {
 	r.total += uint64(len(h))
 	precision, end := r.precision&63, uint64(1)<<((r.precision-1)&63)
