@@ -38,7 +38,7 @@ type Config struct {
 	Banks   []float64 `toml:"banks"`
 	// Samples is the most packets in an interval of which a point keeps the arrival, for quantiles of delay; 0: none.
 	Samples int `toml:"samples"`
-	// LostFlows is how many flows of IPv4 that lose packets in an interval a point has room to name, in 31 bytes each; 0: none.
+	// LostFlows is how many flows of IPv4 that lose packets in an interval a point has room to name, in 34 bytes each; 0: none.
 	LostFlows int `toml:"lost_flows"`
 	// IntervalBits is the base-2 logarithm of the interval in ns: 30 is 1.07 s.
 	IntervalBits int `toml:"interval_bits"`

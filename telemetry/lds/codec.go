@@ -11,12 +11,12 @@ import (
 	"github.com/weirswitch/weir/telemetry/hash"
 )
 
-// The form of a point's interval, version 2 or 3, integers little-endian. The hash family is not
+// The form of a point's interval, version 2 or 3, or 4 or 5 for one that names flows, integers little-endian. The hash family is not
 // in it: the record's envelope names it.
 //
 //	version 8 | flags 8 | rows 8 | packing 8 | virtual 32 | columns 32 | length 32
 //	interval ns 64 | seed 64 | interval number 64 | packets 64 | outside 64
-//	version 3 alone: kept cells 32, below rows * columns
+//	version 3 or 5 alone: kept cells 32, below rows * columns
 //	rates: rows * float64
 //	class, see Class
 //	bitmap: a bit per kept cell, row by row, the lowest bit of a byte first; set: not empty
@@ -25,13 +25,14 @@ import (
 //
 // The cells that are not empty, see cellWriter, say only what is new: a flow that is alone in its cells of
 // several rows is in the first of them. An empty cell takes a bit, so the cells that a decoder makes take at most 128 times the
-// memory of its input, and never more than MaxCells. Version 3 has the first cells alone (Keep); one that
+// memory of its input, and never more than MaxCells. Versions 3 and 5 have the first cells alone (Keep); one that
 // keeps few of many has its reader make at most maxUnkept cells for each that its bitmap has a bit for.
 // Version 1, which had cells of 32 bytes and digests of 64 bits, is read too.
 const (
 	keptVersion  = 3
 	codecVersion = 2
 	wideVersion  = 1
+	namesFlows   = 2 // what is added to the version of a point that names flows
 	headerBytes  = 16 + 5*8
 
 	packingNone = 0
@@ -66,9 +67,12 @@ func (p *Point) AppendBinary(b []byte) ([]byte, error) {
 		w.add(&cell, over)
 	}
 	text := w.bytes()
-	version := byte(codecVersion)
-	if p.kept < len(p.cells) {
+	version, all := byte(codecVersion), p.kept == len(p.cells)
+	if !all {
 		version = keptVersion
+	}
+	if p.names.rows != 0 {
+		version += namesFlows
 	}
 	b = append(b, version, byte(p.flags), byte(c.Rows), packingNone)
 	packing := len(b) - 1
@@ -78,7 +82,7 @@ func (p *Point) AppendBinary(b []byte) ([]byte, error) {
 	for _, w := range []uint64{uint64(c.IntervalNs), c.Seed, uint64(p.number), p.packets, p.outside} {
 		b = order.AppendUint64(b, w)
 	}
-	if version == keptVersion {
+	if !all {
 		b = order.AppendUint32(b, uint32(p.kept))
 	}
 	for _, r := range c.rates() {
@@ -151,7 +155,8 @@ func Check(b []byte, family hash.Family) (Summary, error) {
 type form struct {
 	config           Config
 	class            Class
-	version          byte
+	version          byte // without namesFlows
+	names            bool
 	flags            Flags
 	number           int64
 	packets, outside uint64
@@ -176,7 +181,7 @@ func parseHeader(b []byte, family hash.Family) (f form, err error) {
 	if len(b) < headerBytes {
 		return f, fmt.Errorf("%d bytes are too short for a header", len(b))
 	}
-	if b[0] < wideVersion || b[0] > keptVersion {
+	if b[0] < wideVersion || b[0] > keptVersion+namesFlows {
 		return f, fmt.Errorf("%w: %d", ErrVersion, b[0])
 	}
 	packing, length := b[3], order.Uint32(b[12:])
@@ -186,6 +191,9 @@ func parseHeader(b []byte, family hash.Family) (f form, err error) {
 	c := Config{Rows: int(b[2]), Virtual: int(order.Uint32(b[4:])), Columns: int(order.Uint32(b[8:])),
 		IntervalNs: int64(order.Uint64(b[16:])), Seed: order.Uint64(b[24:]), Hash: family}
 	f = form{version: b[0], flags: Flags(b[1]), number: int64(order.Uint64(b[32:])), packets: order.Uint64(b[40:]), outside: order.Uint64(b[48:])}
+	if f.version > keptVersion {
+		f.version, f.names = f.version-namesFlows, true
+	}
 	rest := b[headerBytes:]
 	if f.version == keptVersion {
 		if len(rest) < 4 {
@@ -247,9 +255,14 @@ func (f *form) check() error {
 		return errors.New("the bitmap names cells beyond the last")
 	}
 	if f.version != wideVersion {
-		_, rest, err := parseNames(f.samples, false)
-		if err != nil {
+		names, rest, err := parseNames(f.samples, false)
+		switch {
+		case names.rows != 0 && !f.names:
+			return fmt.Errorf("%w: %d with names of flows, which an earlier release made", ErrVersion, f.version)
+		case err != nil:
 			return err
+		case f.names && names.rows == 0:
+			return errNames
 		}
 		if _, err := parseSamples(rest, false); err != nil {
 			return err

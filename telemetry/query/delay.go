@@ -111,7 +111,9 @@ type Between struct {
 	// the intervals that both counted whole.
 	LostFlows []LostFlow `json:"lost_flows,omitempty"`
 	AllNamed  bool       `json:"all_named,omitempty"`
-	MoreLost  int        `json:"more_lost_flows,omitempty"` // flows that the question's limit left out
+	// MoreUnnamed: both points name flows, and some that lost packets could not be read: more did than there is room for, or one lost too many.
+	MoreUnnamed bool `json:"more_unnamed,omitempty"`
+	MoreLost    int  `json:"more_lost_flows,omitempty"` // flows that the question's limit left out
 
 	// Ways are those that were compared, of all flows, or that the flow took: of several, delay and loss are over all of them, and losses over those
 	// that know them.
@@ -175,7 +177,7 @@ func (l *lossNames) add(d *lds.Difference) {
 }
 
 func (l *lossNames) answer(b *Between) {
-	b.AllNamed = l.known && l.all
+	b.AllNamed, b.MoreUnnamed = l.known && l.all, l.known && !l.all
 	for n, lost := range l.of {
 		if lost == 0 {
 			continue

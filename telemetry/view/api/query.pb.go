@@ -2180,8 +2180,10 @@ type Between struct {
 	UnlikeIntervals int64 `protobuf:"varint,43,opt,name=unlike_intervals,json=unlikeIntervals,proto3" json:"unlike_intervals,omitempty"`
 	// ways are those that were compared, of all flows, or that the flow took: of several, delay and loss are over all of them, and losses over those
 	// that know them.
-	Ways          []*Way  `protobuf:"bytes,44,rep,name=ways,proto3" json:"ways,omitempty"`
-	Why           *string `protobuf:"bytes,45,opt,name=why,proto3,oneof" json:"why,omitempty"` // why says why no loss is known; empty: it is.
+	Ways []*Way  `protobuf:"bytes,44,rep,name=ways,proto3" json:"ways,omitempty"`
+	Why  *string `protobuf:"bytes,45,opt,name=why,proto3,oneof" json:"why,omitempty"` // why says why no loss is known; empty: it is.
+	// more_unnamed: both points name flows, and some that lost packets could not be read: more did than there is room for, or one lost too many.
+	MoreUnnamed   *bool `protobuf:"varint,46,opt,name=more_unnamed,json=moreUnnamed,proto3,oneof" json:"more_unnamed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2459,6 +2461,13 @@ func (x *Between) GetWhy() string {
 		return *x.Why
 	}
 	return ""
+}
+
+func (x *Between) GetMoreUnnamed() bool {
+	if x != nil && x.MoreUnnamed != nil {
+		return *x.MoreUnnamed
+	}
+	return false
 }
 
 // Clocks is how far the clock at the arrival's end is ahead of the one at the
@@ -7341,7 +7350,7 @@ const file_query_proto_rawDesc = "" +
 	"\bswitches\x18\x05 \x01(\x03R\bswitches\x120\n" +
 	"\amissing\x18\x06 \x03(\v2\x16.weir.query.v1.MissingR\amissing\x12,\n" +
 	"\x05flows\x18\n" +
-	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\xc4\t\n" +
+	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\xfd\t\n" +
 	"\aBetween\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7382,14 +7391,16 @@ const file_query_proto_rawDesc = "" +
 	"\x0fmore_lost_flows\x18* \x01(\x03H\x03R\rmoreLostFlows\x88\x01\x01\x12)\n" +
 	"\x10unlike_intervals\x18+ \x01(\x03R\x0funlikeIntervals\x12&\n" +
 	"\x04ways\x18, \x03(\v2\x12.weir.query.v1.WayR\x04ways\x12\x15\n" +
-	"\x03why\x18- \x01(\tH\x04R\x03why\x88\x01\x01B\a\n" +
+	"\x03why\x18- \x01(\tH\x04R\x03why\x88\x01\x01\x12&\n" +
+	"\fmore_unnamed\x18. \x01(\bH\x05R\vmoreUnnamed\x88\x01\x01B\a\n" +
 	"\x05_flowB\n" +
 	"\n" +
 	"\b_samplesB\f\n" +
 	"\n" +
 	"_all_namedB\x12\n" +
 	"\x10_more_lost_flowsB\x06\n" +
-	"\x04_why\"\x87\x01\n" +
+	"\x04_whyB\x0f\n" +
+	"\r_more_unnamed\"\x87\x01\n" +
 	"\x06Clocks\x12\x1d\n" +
 	"\n" +
 	"has_offset\x18\x01 \x01(\bR\thasOffset\x123\n" +

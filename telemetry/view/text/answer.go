@@ -457,12 +457,17 @@ func printLoss(w io.Writer, b *query.Between) error {
 	if b.HasLoss && b.Lost < 0 {
 		text = append(text, "  more packets arrived than had left: some fell into another interval on the way, which interval_bit of both stages prevents")
 	}
+	unnamed := b.Lost
 	for _, f := range b.LostFlows {
 		text = append(text, fmt.Sprintf("  %d of %s", f.Lost, f.Flow))
+		unnamed -= float64(f.Lost)
 	}
 	text = append(text, more(b.MoreLost, "flows that lost packets")...)
-	if len(b.LostFlows) > 0 && !b.AllNamed {
-		text = append(text, "  more flows lost packets than lost_flows of the stages has room for")
+	if b.AllNamed && b.MoreLost == 0 && unnamed > 0 && b.Flow == "" {
+		text = append(text, fmt.Sprintf("  %.0f of flows without a name here: of IPv6, or fragments", unnamed))
+	}
+	if b.MoreUnnamed {
+		text = append(text, "  more flows lost packets than lost_flows of the stages has room for, or one lost more than 4,096 in an interval")
 	}
 	return lines(w, &b.Basis, append(text, segments(b, true)...)...)
 }

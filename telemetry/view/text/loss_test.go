@@ -52,3 +52,22 @@ func TestWays(t *testing.T) {
 		t.Errorf("%v\n%s", err, &loss)
 	}
 }
+
+// TestUnnamed: losses of flows that are not named are in the text, whether other flows are named or not.
+func TestUnnamed(t *testing.T) {
+	for _, c := range []struct {
+		between query.Between
+		want    string
+	}{
+		{query.Between{HasLoss: true, Lost: 9, MoreUnnamed: true}, "more flows lost packets than lost_flows of the stages has room for"},
+		{query.Between{HasLoss: true, Lost: 9, AllNamed: true, LostFlows: []query.LostFlow{{Flow: "f", Lost: 4}}}, "\n  5 of flows without a name here: of IPv6, or fragments"},
+	} {
+		var b strings.Builder
+		if err := printLoss(&b, &c.between); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), c.want) {
+			t.Errorf("no %q in:\n%s", c.want, b.String())
+		}
+	}
+}
