@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/weirswitch/weir/bench/workload"
+	"github.com/weirswitch/weir/telemetry/lds"
 )
 
 // sizeBins are the flow sizes of figure 10, with the paper's medians for
@@ -29,7 +30,7 @@ var levels = []struct {
 
 // ldsFig10 measures figure 10: the median and the 95th percentile of the
 // relative error by flow size, for three sizes of the sketch, and by flow size
-// and delay: delay_0_50 are flows whose delay is 0 to 50 % of the mean of all
+// and delay; adapted rows have as many rows as users get for that many flows; delay_0_50 are flows whose delay is 0 to 50 % of the mean of all
 // packets, and so on. Rows without a prefix have 17,500 x 4 cells and measured
 // delays; capture rows have the packets of a real trace, in as many cells
 // per flow.
@@ -38,20 +39,22 @@ func ldsFig10(ctx context.Context, o Options) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
+	four := func(columns int) lds.Config { return lds.Config{Rows: 4, Columns: columns, Virtual: 1} }
 	cases := []struct {
-		prefix  string
-		all     *crossings
-		columns int
-		delays  delays
+		prefix string
+		all    *crossings
+		config lds.Config
+		delays delays
 	}{
-		{"", synthetic, 17500, measured}, {"two_queues.", synthetic, 17500, newTwoQueues()},
-		{"capture.", captured, ldsColumns(captured.trace, 17500), measured},
-		{"columns_1750.", synthetic, 1750, measured}, {"columns_175000.", synthetic, 175000, measured},
+		{"", synthetic, four(17500), measured}, {"two_queues.", synthetic, four(17500), newTwoQueues()},
+		{"capture.", captured, four(ldsColumns(captured.trace, 17500)), measured},
+		{"columns_1750.", synthetic, four(1750), measured}, {"columns_175000.", synthetic, four(175000), measured},
+		{"adapted.", synthetic, ldsAdapted(17500, len(synthetic.trace.Flows)), measured},
 	}
 	var jobs []ldsJob
 	for _, c := range cases {
-		jobs = append(jobs, ldsJob{fmt.Sprintf("%s%d columns", c.prefix, c.columns), func(seed uint64) ([]flowError, error) {
-			return ldsScheme(c.columns)(c.all.of(c.delays, 0, seed))
+		jobs = append(jobs, ldsJob{fmt.Sprintf("%s%d columns", c.prefix, c.config.Columns), func(seed uint64) ([]flowError, error) {
+			return c.all.of(c.delays, 0, seed).ldsErrors(c.config, nil, lds.Balanced)
 		}})
 	}
 	results, err := ldsMeasure(ctx, o, 8, jobs)
@@ -60,13 +63,13 @@ func ldsFig10(ctx context.Context, o Options) ([]Row, error) {
 	}
 	var t table
 	for i, c := range cases {
-		source := fmt.Sprintf("%d x 4 cells; %s; %s", c.columns, c.delays, c.all.trace.Name)
+		source := fmt.Sprintf("%d x %d cells; %s; %s", c.config.Columns, c.config.Rows, c.delays, c.all.trace.Name)
 		for _, bin := range sizeBins {
 			s := pick(results[i], bin.low, bin.high)
 			if len(s) == 0 {
 				continue // a capture need not have flows of all sizes
 			}
-			if bin.median > 0 && c.columns == 17500 {
+			if bin.median > 0 && c.config.Rows*c.config.Columns == 4*17500 {
 				t.against(c.prefix+"median_error."+bin.name, "ratio", s.quantile(0.5), bin.median, "LDS Section 5.1, Fig. 10; "+source, "lower")
 			} else {
 				t.add(c.prefix+"median_error."+bin.name, "ratio", s.quantile(0.5), source, "lower")

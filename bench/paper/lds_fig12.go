@@ -28,8 +28,8 @@ func ldsClass(seed uint64, flow uint32) int {
 // of weights and two sizes of the sketch in 4 rows, over the same without
 // weights. gold_over_unweighted is the ratio of the gold flows' median errors,
 // all sizes of flows, for weights of 1, 10 and 100 and 25,000 x 4 cells and measured
-// delays; capture rows have the packets of a real trace, in as many cells per flow. Quick
-// runs have no other.
+// delays; capture rows have the packets of a real trace, in as many cells per flow. adapted rows have as many rows as users
+// get for that many flows. Quick runs have the first two alone.
 //
 // The trace is as in the other figures, but takes 5 s: the paper's heaviest
 // weights, 2,500, would fill cells beyond what is exact for an interval of 287 s.
@@ -39,14 +39,16 @@ func ldsFig12(ctx context.Context, o Options) ([]Row, error) {
 		return nil, err
 	}
 	weighings := []ldsWeighing{{1, 1, 1}, {1, 10, 100}, {1, 25, 100}, {1, 50, 2500}}
+	four := func(columns int) lds.Config { return lds.Config{Rows: 4, Columns: columns, Virtual: 1} }
 	models := []struct {
-		prefix  string
-		all     *crossings
-		columns int
-		delays  delays
+		prefix string
+		all    *crossings
+		config lds.Config
+		delays delays
 	}{
-		{"", synthetic, 25000, measured}, {"capture.", captured, ldsColumns(captured.trace, 25000), measured},
-		{"columns_10000.", synthetic, 10000, measured}, {"two_queues.", synthetic, 25000, newTwoQueues()},
+		{"", synthetic, four(25000), measured}, {"capture.", captured, four(ldsColumns(captured.trace, 25000)), measured},
+		{"columns_10000.", synthetic, four(10000), measured}, {"two_queues.", synthetic, four(25000), newTwoQueues()},
+		{"adapted.", synthetic, ldsAdapted(25000, len(synthetic.trace.Flows)), measured},
 	}
 	if o.Quick {
 		models = models[:2]
@@ -56,7 +58,7 @@ func ldsFig12(ctx context.Context, o Options) ([]Row, error) {
 		for _, w := range weighings {
 			jobs = append(jobs, ldsJob{fmt.Sprint(m.prefix, w), func(seed uint64) ([]flowError, error) {
 				weight := func(flow uint32) uint32 { return w[ldsClass(seed, flow)] }
-				errs, err := m.all.of(m.delays, 0, seed).ldsErrors(lds.Config{Rows: 4, Columns: m.columns, Virtual: 1}, weight, lds.Balanced)
+				errs, err := m.all.of(m.delays, 0, seed).ldsErrors(m.config, weight, lds.Balanced)
 				for i := range errs {
 					errs[i].class = ldsClass(seed, uint32(i))
 				}
@@ -71,7 +73,7 @@ func ldsFig12(ctx context.Context, o Options) ([]Row, error) {
 	var t table
 	for i, m := range models {
 		of := results[i*len(weighings):]
-		source := fmt.Sprintf("LDS Fig. 12; %d x 4 cells; %s; %s", m.columns, m.delays, m.all.trace.Name)
+		source := fmt.Sprintf("LDS Fig. 12; %d x %d cells; %s; %s", m.config.Columns, m.config.Rows, m.delays, m.all.trace.Name)
 		for j, w := range weighings[1:] {
 			name := m.prefix
 			if j > 0 {

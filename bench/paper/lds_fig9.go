@@ -82,7 +82,7 @@ type ldsRival struct {
 }
 
 // ldsRivals are LDS of so many columns, of a tenth and of ten times as many, and
-// the rivals.
+// the rivals, and LDS in as many rows as it has by default for that many flows.
 func ldsRivals(columns int) []ldsRival {
 	return []ldsRival{
 		{"lds", ldsScheme(columns)},
@@ -92,6 +92,9 @@ func ldsRivals(columns int) []ldsRival {
 		{"mpe1", func(x *crossing) ([]flowError, error) { return x.mpeErrors(0.01), nil }},
 		{"rli", func(x *crossing) ([]flowError, error) { return x.rliErrors(1000, 0), nil }},
 		{"average", func(x *crossing) ([]flowError, error) { return x.averageErrors(), nil }},
+		{"lds_adapted", func(x *crossing) ([]flowError, error) {
+			return x.ldsErrors(ldsAdapted(columns, len(x.trace.Flows)), nil, lds.Balanced)
+		}},
 	}
 }
 
@@ -102,6 +105,13 @@ func ldsScheme(columns int) func(x *crossing) ([]flowError, error) {
 	}
 }
 
+// ldsAdapted are the points that users get by default with so many flows in an interval: rows adapt.
+func ldsAdapted(columns, flows int) lds.Config {
+	c := lds.Config{Rows: 4, Columns: columns, Virtual: 1}
+	rows := c.BestRows(float64(flows))
+	return lds.Config{Rows: rows, Columns: columns * c.Rows / rows, Virtual: 1}
+}
+
 // ldsAllFlows measures the median error of all flows at equal memory.
 func ldsAllFlows(ctx context.Context, o Options, measured delays, t *table) error {
 	trace, err := ldsSmallTrace(o, ldsSeconds)
@@ -110,9 +120,7 @@ func ldsAllFlows(ctx context.Context, o Options, measured delays, t *table) erro
 	}
 	small := &crossings{trace: trace}
 	two, four := lds.Config{Rows: 2, Columns: 35000, Virtual: 1}, lds.Config{Rows: 4, Columns: 17500, Virtual: 1}
-	fit := four // as rows adapt
-	fit.Rows = four.BestRows(float64(len(trace.Flows)))
-	fit.Columns *= four.Rows / fit.Rows
+	fit := ldsAdapted(four.Columns, len(trace.Flows))
 	memory := four.Bytes() // of all three
 	by := func(c lds.Config, alpha float64) func(x *crossing) ([]flowError, error) {
 		return func(x *crossing) ([]flowError, error) { return x.ldsErrors(c, nil, alpha) }

@@ -154,8 +154,11 @@ func TestLDSFloors(t *testing.T) {
 	}{
 		"sizing": {ldsSizing, ldsSizingBounds},
 		"fig10":  {ldsFig10, ldsFig10Bounds},
+		"fig9": {ldsFig9Test, map[string][2]float64{
+			"all_flows.lds_over_best_rival": {0, 0.9},
+		}},
 		"network": {ldsNetworkFigure, map[string][2]float64{
-			"refused_cells.lossless": {0, 0.01}, "median_error": {0, 0.02}, "worst_error": {0, 0.05}, "p99_worst_error": {0, 0.05},
+			"refused_cells.lossless": {0, 0.01}, "wrong_losses": {0, 0}, "wrong_named_losses": {0, 0}, "median_error": {0, 0.02}, "worst_error": {0, 0.05}, "p99_worst_error": {0, 0.05},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -174,6 +177,17 @@ func TestLDSFloors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ldsFig9Test is the part of figure 9 about all flows.
+func ldsFig9Test(ctx context.Context, o Options) ([]Row, error) {
+	measured, err := readDelays(o)
+	if err != nil {
+		return nil, err
+	}
+	var t table
+	err = ldsAllFlows(ctx, o, measured, &t)
+	return t, err
 }
 
 var (
