@@ -17,7 +17,7 @@ import (
 const (
 	// MostDelayError is how far a flow's mean delay may be from what its relay achieved, for flows of leastDelayPackets or
 	// more: of so many packets enough are in cells that no loss spoiled, for a jitter of a fifth of the delay to average out.
-	// An answer that is further off is right if its bounds hold the truth.
+	// An answer that is further off is no fault if its bounds hold the truth, and no success either.
 	MostDelayError    = 0.05
 	leastDelayPackets = 1000
 	// delayConfidence is that of a delay's bounds. They are Chebyshev's, of a hundred standard deviations: room for what packets wait on a
@@ -245,12 +245,15 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 	}
 	g.report.Delays = append(g.report.Delays, *d)
 	// Without a long flow no delay was compared, and that is no success.
-	delayWhy, delayOK := why, d.Measured == d.Flows && (d.Worst <= MostDelayError || d.Outside == 0)
+	delayWhy, delayOK := why, d.Measured == d.Flows && d.Worst <= MostDelayError
 	if d.Flows == 0 {
 		delayOK, delayWhy = false, noLongFlow
 	}
 	if delayWhy == "" && d.MeanNs > d.TruthNs {
 		delayWhy = g.waited(d)
+	}
+	if delayWhy == "" && d.Measured == d.Flows && d.Outside == 0 {
+		delayWhy = fmt.Sprintf("off by more than %.0f %%, and within bounds", 100*MostDelayError)
 	}
 	what := fmt.Sprintf("%s to %s, %s", d.From, d.To, text.Counted(d.Flows, "flow"))
 	g.add(Row{

@@ -230,7 +230,7 @@ func TestVerdicts(t *testing.T) {
 		{"delay is off, as its bounds say", query.KindDelay, func(a any) (any, error) {
 			a.(*query.Between).Delay = query.Bounded{Value: 30e6, Low: 10e6, High: 50e6}
 			return a, nil
-		}, "ok", nil},
+		}, "off by more than 5 %, and within bounds", nil},
 		{"delay is off", query.KindDelay, func(a any) (any, error) {
 			a.(*query.Between).Delay = exactly(30e6)
 			return a, nil
