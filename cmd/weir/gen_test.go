@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirswitch/weir/dataplane/lab/netns"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
@@ -60,6 +61,72 @@ func TestGenToSink(t *testing.T) {
 				t.Errorf("latency %+v", l)
 			}
 		})
+	}
+}
+
+// TestGenOverPlainVeth: a veth whose far end is a bridge's port takes no live frames: gen without --source sends in another way, so that all
+// arrives, each size and from each core; --source live is refused. Where the far end is down nothing leaves, and the status says so.
+func TestGenOverPlainVeth(t *testing.T) {
+	netnstest.Require(t)
+	ns := netnstest.New(t, "wb")
+	ends := func(a, b string) error {
+		return netns.AddVeth(netns.End{Namespace: ns, Name: a}, netns.End{Namespace: ns, Name: b}, netns.Veth{Queues: 2, MTU: 9000})
+	}
+	for _, err := range []error{
+		ns.DisableIPv6(), ends("tx", "dut0"), ends("rx", "dut1"), ns.AddBridge("br", "dut0", "dut1"),
+		ns.SetUp("tx"), ns.SetUp("rx"), ns.SetUp("dut0"), ns.SetUp("dut1"),
+		ns.WaitUp("tx", time.Minute), ns.WaitUp("rx", time.Minute), ns.WaitUp("br", time.Minute),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ gen, source string }{
+		{"", "af_xdp ("},
+		{"--cores -1,-1", "2 times af_xdp ("},
+		{"--cores -1,-1,-1", "1 times af_packet"}, // there are two queues
+		{"--size 64,9000", "af_packet"},
+		{"--size 4100", "af_xdp ("},
+	} {
+		both := ""
+		if rest, ok := strings.CutPrefix(c.gen, "--size"); ok {
+			both = "--size" + rest
+		}
+		output, said := io.Pipe()
+		var received bytes.Buffer
+		ended := make(chan int, 1)
+		go func() {
+			ended <- run(strings.Fields("sink -i rx --sink packet --namespace "+ns.Name()+" --count 1000 --duration 1m --json "+both), strings.NewReader(""), &received, said)
+			said.Close()
+		}()
+		line := make([]byte, 256)
+		if n, err := output.Read(line); err != nil || !strings.HasPrefix(string(line[:n]), "receiving on ") {
+			t.Fatalf("sink said %q, %v", line[:n], err)
+		}
+		go io.Copy(io.Discard, output)
+		status, out, errs := weir(strings.Fields("gen -i tx --namespace " + ns.Name() + " --count 1000 --json " + c.gen)...)
+		if sinkStatus := <-ended; status != statusGood || sinkStatus != statusGood {
+			t.Fatalf("gen %s: status %d: %s; sink: status %d", c.gen, status, errs, sinkStatus)
+		}
+		var s genReport
+		var r sinkReport
+		if err := errors.Join(json.Unmarshal([]byte(out), &s), json.Unmarshal(received.Bytes(), &r)); err != nil {
+			t.Fatal(err, out, received.String())
+		}
+		if s.Packets != 1000 || r.Packets+s.Refused+r.Overflow != 1000 || r.Packets == 0 || !strings.Contains(s.Source, c.source) {
+			t.Errorf("gen %s: sent %+v, received %+v", c.gen, s, r)
+		}
+	}
+	status, out, errs := weir(strings.Fields("gen -i tx --namespace " + ns.Name() + " --count 100 --source live")...)
+	if status != statusUsage || !strings.Contains(errs, "takes no live frames") || !strings.Contains(errs, "use source xsk or packet") {
+		t.Errorf("live frames: status %d: %s%s", status, out, errs)
+	}
+	if err := errors.Join(ns.SetOffload("dut0", netns.GRO, true), ns.SetDown("dut0")); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs = weir(strings.Fields("gen -i tx --namespace " + ns.Name() + " --count 100")...)
+	if status != statusFailure || !strings.Contains(errs, "they did not leave "+ns.Name()+"/tx: see that the link is up at both ends") {
+		t.Errorf("a far end that is down: status %d: %s%s", status, out, errs)
 	}
 }
 

@@ -159,7 +159,7 @@ latency: least %v, median %v, 99 %% %v, 99.9 %% %v, most %v
 `, s.Packets, s.Bytes, s.Rate, s.Lost, s.Duplicates, s.Reordered, s.Late, s.Foreign, s.Overflow,
 		time.Duration(l.Min), time.Duration(l.P50), time.Duration(l.P99), time.Duration(l.P999), time.Duration(l.Max))
 	if err == nil && s.Packets == 0 && s.Foreign > 0 {
-		_, err = fmt.Fprintln(w, "what arrived is of no such run: give sink the flags of gen; packets of a capture bear no numbers")
+		_, err = fmt.Fprintln(w, "nothing that arrived is of this run: see that what gen sends arrives here at all, and that --run, --tcp, --vlan, --mpls, --vxlan and the kind of addresses are those of gen; packets of a capture bear no numbers")
 	}
 	if err == nil && s.Stream != nil {
 		l = &s.Stream.LatencyNs

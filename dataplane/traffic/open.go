@@ -1,11 +1,13 @@
 package traffic
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	"github.com/weirswitch/weir/dataplane/lab/netns"
+	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/dataplane/xsk"
 )
 
@@ -27,10 +29,16 @@ func OpenPort(namespace, device string, core int) (Port, error) {
 	return Port{Namespace: ns, Interface: device, Core: core}, nil
 }
 
-// NewSource makes a source by the name of its kind: live, xsk on a queue of the interface, or packet.
+// NewSource makes a source by the name of its kind: live, xsk on a queue of the interface, or packet. Under "" it is the first of these that
+// the interface takes and that holds the workload.
 func NewSource(kind string, port Port, queue int, w Workload) (Source, error) {
 	switch kind {
+	case "":
+		return newAnySource(port, queue, w)
 	case "live":
+		if takes, err := takesLive(port); err != nil || !takes {
+			return nil, cmp.Or(err, fmt.Errorf("%s takes no live frames: its driver has no support, or of a veth the far end has neither an XDP program nor generic receive offload (ethtool -K FAR gro on): use source xsk or packet", port))
+		}
 		return orNil[Source](NewLiveSource(port, w))
 	case "xsk":
 		return orNil[Source](NewXSKSource(port, queue, w, xsk.Auto))
@@ -38,6 +46,36 @@ func NewSource(kind string, port Port, queue int, w Workload) (Source, error) {
 		return orNil[Source](NewPacketSource(port, w))
 	}
 	return nil, fmt.Errorf("source %q: choose live, xsk or packet", kind)
+}
+
+// newAnySource tries the kinds, the fastest one first. AF_PACKET sends whatever a workload may have on any interface, so its error is the reason
+// where none can be opened.
+func newAnySource(port Port, queue int, w Workload) (source Source, err error) {
+	for _, kind := range []string{"live", "xsk", "packet"} {
+		if source, err = NewSource(kind, port, queue, w); err == nil {
+			return source, nil
+		}
+	}
+	return nil, err
+}
+
+// takesLive reports whether the kernel hands live frames to the interface: it drops them, uncounted, where the driver does not say that it
+// takes redirected ones. A veth says so as long as its far end has an XDP program or generic receive offload. Before Linux 6.3 drivers say
+// nothing: then every one but veth counts as taking them.
+func takesLive(port Port) (takes bool, err error) {
+	link, err := port.Namespace.Link(port.Interface)
+	if err != nil {
+		return false, err
+	}
+	err = port.Namespace.Do(func() error {
+		x, err := nic.XDPFeatures(link.Attrs().Index)
+		takes = x.Transmit
+		if err != nil || !x.Known {
+			takes = link.Type() != "veth"
+		}
+		return nil
+	})
+	return takes, err
 }
 
 // NewSink makes a sink by the name of its kind: xdp, tc or packet. generic is the kernel's generic XDP, of kind xdp.

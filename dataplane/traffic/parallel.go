@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 )
@@ -15,9 +16,19 @@ type Parallel struct{ sources []Source }
 // NewParallel joins sources, which it closes at its end.
 func NewParallel(sources []Source) *Parallel { return &Parallel{sources} }
 
-// Name is that of the sources, with their number.
+// Name is that of the sources, with their number; of several kinds, each with its number.
 func (p *Parallel) Name() string {
-	return fmt.Sprintf("%d times %s", len(p.sources), p.sources[0].Name())
+	var kinds []string
+	count := map[string]int{}
+	for _, s := range p.sources {
+		if count[s.Name()]++; count[s.Name()] == 1 {
+			kinds = append(kinds, s.Name())
+		}
+	}
+	for i, kind := range kinds {
+		kinds[i] = fmt.Sprintf("%d times %s", count[kind], kind)
+	}
+	return strings.Join(kinds, ", ")
 }
 
 // Close closes all sources.
