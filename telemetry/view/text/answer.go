@@ -400,6 +400,7 @@ func kept(b *query.Between) (text []string) {
 
 // segments are lines of the pieces of a flow's path.
 func segments(b *query.Between, losses bool) (text []string) {
+	sum, all := 0.0, !losses && len(b.Segments) > 0 && b.HasDelay
 	for i := range b.Segments {
 		s := &b.Segments[i]
 		name, value := s.From+" to "+s.To, "not known: "+s.Why
@@ -424,6 +425,12 @@ func segments(b *query.Between, losses bool) (text []string) {
 			}
 		}
 		text = append(text, "  "+name+": "+value)
+		sum += s.Delay.Value
+		all = all && s.By != ""
+	}
+	if all {
+		// Two systems that know nothing of each other: PINT inside of switches, LDS on the links, and LDS over the whole way.
+		text = append(text, fmt.Sprintf("  together: %s, %+.1f %% of the delay from end to end", Nanoseconds(sum), 100*(sum/b.Delay.Value-1)))
 	}
 	return text
 }

@@ -71,3 +71,18 @@ func TestUnnamed(t *testing.T) {
 		}
 	}
 }
+
+// TestTogether: pieces of a path that are all known are added up beside the delay from end to end, and those that are not are not.
+func TestTogether(t *testing.T) {
+	piece := func(from, to, by string, ns float64) query.Segment {
+		return query.Segment{From: from, To: to, By: by, Delay: query.Bounded{Value: ns, Low: ns, High: ns}}
+	}
+	b := query.Between{HasDelay: true, Delay: query.Bounded{Value: 100e6}, Segments: []query.Segment{piece("a", "b", "lds", 60e6), piece("b", "b", "pint", 1e6), piece("b", "c", "lds", 40e6)}}
+	if got := segments(&b, false); len(got) != 4 || !strings.Contains(got[3], "together: 101") || !strings.Contains(got[3], "+1.0 %") {
+		t.Errorf("%q", got)
+	}
+	b.Segments[1].By = ""
+	if got := segments(&b, false); len(got) != 3 {
+		t.Errorf("%q", got)
+	}
+}
