@@ -102,3 +102,45 @@ func TestFaultsNameTheFile(t *testing.T) {
 		}
 	}
 }
+
+// TestFaultsInOneLayer: a fault does not hide those of other kinds, which do not follow from it.
+func TestFaultsInOneLayer(t *testing.T) {
+	text := `[switch]
+graph = ["oblivious", "acl", "l2", "parse"]
+name = "a/b"
+[workers]
+cores = [-1]
+[[port]]
+queues = -4
+[[port]]
+interface = "eth1"
+[log]
+level = "all"
+[stages.l2]
+ageing = "1ns"
+bpdu_guard = ["eth0"]
+[[stages.acl.rule]]
+action = "perhaps"
+`
+	_, err := Parse([]byte(text))
+	if err == nil {
+		t.Fatal("no fault found")
+	}
+	for _, want := range []string{
+		"line 2: switch.graph: the graph begins with \"oblivious\"",
+		"line 3: switch.name: ",
+		"line 5: workers.cores[0]: core -1",
+		"line 6: port[0].interface: missing",
+		"line 7: port[0].queues: -4",
+		"line 11: log.level: ",
+		"line 13: stages.l2.ageing: ",
+		"line 16: stages.acl.rule[0].action: ",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in\n%v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "is not defined") {
+		t.Errorf("eth0 may be the port without a name:\n%v", err)
+	}
+}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -73,7 +74,8 @@ func (c *Config) validateStages(f *tomlfile.Faults) {
 	namesInDoubt := f.Has("port")
 	for i := range c.Ports {
 		key := fmt.Sprintf("port[%d]", i)
-		namesInDoubt = namesInDoubt || f.Has(key) || f.Has(key+".name") || f.Has(key+".interface")
+		namesInDoubt = namesInDoubt || f.Has(key) || f.Has(key+".name") || c.Ports[i].Name == "" ||
+			f.Has(key+".interface") && c.Ports[i].Name == c.Ports[i].Interface
 	}
 	if len(c.Switch.Graph) == 0 {
 		graphInDoubt = true
@@ -93,23 +95,57 @@ func (c *Config) validateStages(f *tomlfile.Faults) {
 	for _, name := range slices.Sorted(maps.Keys(c.Stages)) {
 		key := "stages." + name
 		switch {
-		case inGraph[name] && !namesInDoubt:
-			f.AddAll(key, stages.Kinds[name].Validate(c.Stages[name], names))
+		case inGraph[name]:
+			err := stages.Kinds[name].Validate(c.Stages[name], names)
+			if namesInDoubt {
+				err = notOfPorts(err)
+			}
+			f.AddAll(key, err)
 		case !inGraph[name] && !graphInDoubt:
 			f.Add(key, "is set, but the graph has no such stage: add %q to switch.graph or remove the table", name)
 		}
 	}
-	if !f.Under("switch") && !f.Under("stages") && !f.Under("port") {
-		c.validateGraph(f, names)
-	}
+	c.validateGraph(f, names)
 }
 
-// validateGraph builds the modules, as the switch will, to check their order.
+// notOfPorts leaves out the faults of a stage that a name of a port may cause.
+func notOfPorts(err error) error {
+	if err == nil {
+		return nil
+	}
+	var rest []error
+	for text := range strings.SplitSeq(err.Error(), "\n") {
+		if !strings.Contains(text, "port") {
+			rest = append(rest, errors.New(text))
+		}
+	}
+	return errors.Join(rest...)
+}
+
+// validateGraph builds the modules, as the switch will, to check their order. Where something is wrong already it builds
+// those stages alone that are good, and what they say is passed over: it may follow from that.
 func (c *Config) validateGraph(f *tomlfile.Faults, ports []string) {
 	env := pipeline.Env{Name: c.Switch.Name, ID: c.Switch.ID, Workers: c.Workers.Count, Hash: c.Switch.Hash}
 	for _, name := range ports {
 		env.Ports = append(env.Ports, pipeline.Port{Name: name})
 	}
-	_, err := stages.Build(c.Switch.Graph, c.Stages, env)
-	f.AddAll("switch.graph", err)
+	if !f.Under("switch") && !f.Under("stages") && !f.Under("port") {
+		_, err := stages.Build(c.Switch.Graph, c.Stages, env)
+		f.AddAll("switch.graph", err)
+		return
+	}
+	if len(c.Switch.Graph) == 0 || f.Has("switch.graph") {
+		return
+	}
+	env.Hash = 0 // a key may be missing, and no order depends on it
+	chain := make([]pipeline.Named, len(c.Switch.Graph))
+	for i, name := range c.Switch.Graph {
+		chain[i].Name = name
+		if kind, ok := stages.Kinds[name]; ok && !f.Under("stages."+name) {
+			if m, err := kind.New(c.Stages[name], env); err == nil {
+				chain[i].Module = m
+			}
+		}
+	}
+	f.AddAll("switch.graph", pipeline.Check(chain))
 }

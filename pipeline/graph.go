@@ -17,29 +17,36 @@ type Named struct {
 }
 
 // Check reports all faults of a graph, joined: every graph begins with its one
-// parse stage, has one forwarding stage, and is in the order of roles.
+// parse stage, has one forwarding stage, and is in the order of roles. A stage whose
+// module is nil has faults that are reported elsewhere, and is passed over.
 func Check(chain []Named) error {
 	var errs []error
 	seen := map[string]bool{}
-	forward := 0
+	forward, unknown := 0, 0
+	last := -1 // the stage in front whose role is known
 	for i, n := range chain {
-		role := n.Module.Role()
 		if seen[n.Name] {
 			errs = append(errs, fmt.Errorf("stage %q appears twice: remove one", n.Name))
 		}
 		seen[n.Name] = true
+		if n.Module == nil {
+			unknown++
+			continue
+		}
+		role := n.Module.Role()
 		if role == RoleForward {
 			forward++
 		}
 		if i == 0 && role != RoleParse {
 			errs = append(errs, fmt.Errorf("the graph begins with %q: let it begin with \"parse\"", n.Name))
 		}
-		if i > 0 && role < chain[i-1].Module.Role() {
+		if last >= 0 && role < chain[last].Module.Role() {
 			errs = append(errs, fmt.Errorf("stage %q (%s) is behind %q (%s): move it in front",
-				n.Name, role, chain[i-1].Name, chain[i-1].Module.Role()))
+				n.Name, role, chain[last].Name, chain[last].Module.Role()))
 		}
+		last = i
 	}
-	if forward != 1 {
+	if forward > 1 || forward == 0 && unknown == 0 {
 		errs = append(errs, fmt.Errorf("the graph has %d forwarding stages: name exactly one (patch, l2 or l3)", forward))
 	}
 	return errors.Join(errs...)
