@@ -285,23 +285,39 @@ func (e dsErrors) over(a, b string) float64 {
 	return max(e.rmse(a), dsNoError) / max(e.rmse(b), dsNoError)
 }
 
-// interval is that of 95 % of a mean over placements, by Student's distribution, of root mean squared errors.
+// interval is that of 95 % of rmse, over the draw of placements.
 func (e dsErrors) interval(system string) (low, high float64) {
-	var roots sample
-	for _, x := range e[system] {
-		roots = append(roots, math.Sqrt(x))
+	root, logs := e.rmse(system), sample(nil)
+	for i := range e[system] {
+		logs = append(logs, e.part(system, i, 0))
 	}
-	return roots.interval()
+	half := logs.half()
+	return root * math.Exp(-half), root * math.Exp(half)
 }
 
-// ratio says of over how sure it is: the interval of 95 % of the geometric mean of the ratios of single placements.
-func (e dsErrors) ratio(a, b, what string) string {
-	var logs sample
+// ratioInterval is that of 95 % of over, over the draw of placements, which both systems have in common: to the first order, the logarithm of a ratio of
+// roots of means is the mean of half the differences of the placements' shares.
+func (e dsErrors) ratioInterval(a, b string) (low, high float64) {
+	logs := sample(nil)
 	for i := range e[a] {
-		logs = append(logs, math.Log(max(math.Sqrt(e[a][i]), dsNoError)/max(math.Sqrt(e[b][i]), dsNoError)))
+		logs = append(logs, e.part(a, i, dsNoError)-e.part(b, i, dsNoError))
 	}
-	low, high := logs.interval()
-	return fmt.Sprintf("%s; 95 %% of the mean of %d placements: %.3g to %.3g", what, len(logs), math.Exp(low), math.Exp(high))
+	ratio, half := e.over(a, b), logs.half()
+	return ratio * math.Exp(-half), ratio * math.Exp(half)
+}
+
+// part is half of a placement's squared error over the mean; 0 where the root of the mean counts as least at most.
+func (e dsErrors) part(system string, i int, least float64) float64 {
+	if e.rmse(system) <= least {
+		return 0
+	}
+	return e[system][i] / e[system].mean() / 2
+}
+
+// ratio says of over how sure it is.
+func (e dsErrors) ratio(a, b, what string) string {
+	low, high := e.ratioInterval(a, b)
+	return fmt.Sprintf("%s; 95 %% of the ratio over %d placements: %.3g to %.3g", what, len(e[a]), low, high)
 }
 
 // addRatio adds the ratio of two systems' errors.
@@ -309,11 +325,11 @@ func (t *table) addRatio(metric string, e dsErrors, a, b, what, better string) {
 	t.add(metric, "ratio", e.over(a, b), e.ratio(a, b, what), better)
 }
 
-// interval is that of 95 % of the mean, by Student's distribution.
-func (s sample) interval() (low, high float64) {
+// half is that of the interval of 95 % of the mean, by Student's distribution.
+func (s sample) half() float64 {
 	n := float64(len(s))
 	if n < 2 {
-		return math.Inf(-1), math.Inf(1)
+		return math.Inf(1)
 	}
 	mean, sum := s.mean(), 0.0
 	for _, x := range s {
@@ -325,8 +341,7 @@ func (s sample) interval() (low, high float64) {
 	if len(s)-1 < len(student) {
 		t = student[len(s)-1]
 	}
-	half := t * math.Sqrt(sum/(n-1)/n)
-	return mean - half, mean + half
+	return t * math.Sqrt(sum/(n-1)/n)
 }
 
 // placements is how many placements of memory the ablation has.

@@ -164,3 +164,54 @@ func TestMemoryFor(t *testing.T) {
 		}
 	}
 }
+
+// TestErrorRatio: a ratio of errors and its interval are of one statistic, whose answer is known for made-up errors.
+func TestErrorRatio(t *testing.T) {
+	near := func(what string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 1e-9*want {
+			t.Errorf("%s: %g, want %g", what, got, want)
+		}
+	}
+	check := func(what string, a, b sample, ratio, low, high float64) {
+		t.Helper()
+		e := dsErrors{"a": a, "b": b}
+		gotLow, gotHigh := e.ratioInterval("a", "b")
+		near(what, e.over("a", "b"), ratio)
+		near(what+", low", gotLow, low)
+		near(what+", high", gotHigh, high)
+	}
+	check("twice the error in each placement", sample{4, 16, 36}, sample{1, 4, 9}, 2, 2, 2)
+	// Shares of 1/2 and 3/2 of the mean beside 1 and 1: the differences are -1/4 and 1/4 of a logarithm, and Student's quantile is 12.706.
+	half := 12.706 * 0.25
+	check("two placements", sample{1, 3}, sample{2, 2}, 1, math.Exp(-half), math.Exp(half))
+	check("less than what counts", sample{1e-10, 3e-10}, sample{1e-9, 1e-9}, 1, 1, 1)
+	e := dsErrors{"a": {1, 3}, "none": {0, 0}}
+	low, high := e.interval("a")
+	near("an error, low", low, math.Sqrt2*math.Exp(-half))
+	near("an error, high", high, math.Sqrt2*math.Exp(half))
+	if low, high := e.interval("none"); low != 0 || high != 0 {
+		t.Errorf("no error: %g to %g", low, high)
+	}
+	if low, high := (dsErrors{"a": {1}, "b": {4}}).ratioInterval("a", "b"); low != 0 || !math.IsInf(high, 1) {
+		t.Errorf("one placement says %g to %g", low, high)
+	}
+	// Squared errors with expectations 4 and 1, in part by the same luck: 95 % of the intervals hold the ratio 2, as far as ten placements tell.
+	r := rand.New(rand.NewPCG(5, 5))
+	const draws, placements, deviation = 2000, 10, 0.5
+	held := 0
+	for range draws {
+		e := dsErrors{}
+		for range placements {
+			common := r.NormFloat64()
+			e["a"] = append(e["a"], 4*math.Exp(deviation*(common+r.NormFloat64())-deviation*deviation))
+			e["b"] = append(e["b"], math.Exp(deviation*(common+r.NormFloat64())-deviation*deviation))
+		}
+		if low, high := e.ratioInterval("a", "b"); low <= 2 && 2 <= high {
+			held++
+		}
+	}
+	if held < draws*92/100 || held > draws*98/100 {
+		t.Errorf("%d of %d intervals hold the ratio", held, draws)
+	}
+}
