@@ -119,6 +119,12 @@ test-all: PACKAGES := $(filter-out %/dataplane/vm,$(PACKAGES))
 test-all: here ## all tests but vm-some, in full size: figures, faults, labs and documents of all kinds
 	$(call run,-timeout 30m)
 
+# What has instructions for a processor, or bits and orders of bytes that an architecture could have otherwise.
+ARM64 ?= ./pipeline/... ./telemetry/hash/... ./telemetry/lds ./telemetry/oblivious ./telemetry/sketch/... ./telemetry/pint/... ./stages/...
+.PHONY: test-arm64
+test-arm64: ## the packages of ARM64 as arm64 programs, small, under QEMU (qemu-user-static)
+	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -vet=off -timeout 60m -exec qemu-aarch64-static $(ARM64)
+
 .PHONY: test-duckdb
 test-duckdb: ## DuckDB reads the Parquet files back (a C++ linker)
 	CGO_ENABLED=1 $(GO) test -count=1 -mod=mod -modfile=telemetry/view/parquet/duckdb/duckdb.mod -tags duckdb ./telemetry/view/parquet/duckdb ./telemetry/collect/archive

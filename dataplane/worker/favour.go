@@ -22,24 +22,40 @@ func (s *Switch) Favour() (nice int, err error) {
 	for _, w := range s.workers {
 		workers = append(workers, w.thread)
 	}
+	// The system call returns 20 less the nice value (getpriority(2), C library and kernel differences).
+	priority, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if err != nil {
+		return 0, fmt.Errorf("read the nice value of the switch: %w", err)
+	}
+	nice = min(20-priority+s.nice, maxNice)
+	// A thread that is made from one that was not raised yet may be in no list so far: the next one has it.
+	for raised := 1; raised > 0; {
+		if raised, err = raise(workers, nice); err != nil {
+			return 0, err
+		}
+	}
+	return nice, nil
+}
+
+// raise gives this process's threads a nice value that is higher than theirs, but for some, and reports of how many it was.
+func raise(but []int, nice int) (raised int, err error) {
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return 0, fmt.Errorf("list the threads of the switch: %w", err)
 	}
 	for _, t := range tasks {
 		thread, err := strconv.Atoi(t.Name())
-		if err != nil || slices.Contains(workers, thread) {
+		if err != nil || slices.Contains(but, thread) {
 			continue
 		}
-		// The system call returns 20 less the nice value (getpriority(2), C library and kernel differences).
 		priority, err := unix.Getpriority(unix.PRIO_PROCESS, thread)
-		if err == nil {
-			nice = min(20-priority+s.nice, maxNice)
+		if err == nil && 20-priority < nice {
 			err = unix.Setpriority(unix.PRIO_PROCESS, thread, nice)
+			raised++
 		}
 		if err != nil && !errors.Is(err, unix.ESRCH) {
 			return 0, fmt.Errorf("raise the nice value of thread %d: %w", thread, err)
 		}
 	}
-	return nice, nil
+	return raised, nil
 }
