@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -12,6 +13,21 @@ import (
 type Runs struct {
 	Metric, Unit, Better string
 	Values               []float64
+	// Limited is in how many of Values the source, not what is measured, set the figure. Invalid is how many repetitions are no result and so
+	// have no value.
+	Limited, Invalid int
+}
+
+// Add adds a repetition.
+func (r *Runs) Add(value float64, limited, invalid bool) {
+	if invalid {
+		r.Invalid++
+		return
+	}
+	r.Values = append(r.Values, value)
+	if limited {
+		r.Limited++
+	}
 }
 
 // Comparison says how a figure differs between two measurements.
@@ -19,10 +35,15 @@ type Comparison struct {
 	Metric string  `json:"metric"`
 	Unit   string  `json:"unit"`
 	Better string  `json:"better"`
-	A      float64 `json:"a"` // medians
+	A      float64 `json:"a"` // medians; 0 without runs
 	B      float64 `json:"b"`
-	RunsA  int     `json:"runs_a"`
+	RunsA  int     `json:"runs_a"` // that are a result
 	RunsB  int     `json:"runs_b"`
+	// LimitedA and LimitedB are in how many of these runs the source set the figure, InvalidA and InvalidB how many more runs are no result.
+	LimitedA int `json:"source_limited_a,omitempty"`
+	LimitedB int `json:"source_limited_b,omitempty"`
+	InvalidA int `json:"invalid_a,omitempty"`
+	InvalidB int `json:"invalid_b,omitempty"`
 	// Ratio is B / A; Low and High hold it with 95 % confidence, both 0 where there are too few runs.
 	Ratio float64 `json:"ratio"`
 	Low   float64 `json:"ratio_low"`
@@ -30,14 +51,22 @@ type Comparison struct {
 	// P is the chance that the ranks of runs that do not differ are as far apart (Mann and Whitney), by exchanging runs at
 	// random.
 	P       float64 `json:"p"`
-	Verdict string  `json:"verdict"` // "better", "worse", "differs", "not shown to differ", "too few runs", "no ratio" (A is 0)
+	Verdict string  `json:"verdict"` // "better", "worse", "differs", "not shown to differ", "no ratio" (A is 0), or one of those below
 }
 
 // LeastRuns is how many runs a comparison needs on each side: the ranks of three and three runs give a P of 0.1 at best.
 const LeastRuns = 4
 
-// TooFew is the verdict without so many.
-const TooFew = "too few runs"
+// EnoughRuns is how many to measure: some may be no result, and of differences by twice the standard deviation LeastRuns on each side show about
+// half, EnoughRuns four of five.
+const EnoughRuns = 7
+
+// The verdicts of figures that cannot be judged.
+const (
+	TooFew        = "too few runs"   // fewer than LeastRuns on a side
+	SourceLimited = "source-limited" // in some run the source, not what is measured, set the figure
+	Invalid       = "INVALID"        // no run of a side is a result
+)
 
 // Compare compares the figures that both measurements have, in the order of the first one. The intervals are of the
 // bootstrap's percentiles, and P of a permutation test, both seeded, so that the same files give the same answer.
@@ -45,7 +74,7 @@ func Compare(a, b []Runs) []Comparison {
 	var all []Comparison
 	for _, x := range a {
 		i := slices.IndexFunc(b, func(y Runs) bool { return y.Metric == x.Metric })
-		if i < 0 || len(x.Values) == 0 || len(b[i].Values) == 0 {
+		if i < 0 || len(x.Values)+x.Invalid == 0 || len(b[i].Values)+b[i].Invalid == 0 {
 			continue
 		}
 		all = append(all, compare(x, b[i]))
@@ -55,11 +84,26 @@ func Compare(a, b []Runs) []Comparison {
 
 func compare(x, y Runs) Comparison {
 	c := Comparison{
-		Metric: x.Metric, Unit: x.Unit, Better: x.Better, A: Median(x.Values), B: Median(y.Values),
-		RunsA: len(x.Values), RunsB: len(y.Values), P: 1, Verdict: TooFew,
+		Metric: x.Metric, Unit: x.Unit, Better: x.Better,
+		RunsA: len(x.Values), RunsB: len(y.Values), LimitedA: x.Limited, LimitedB: y.Limited, InvalidA: x.Invalid, InvalidB: y.Invalid,
+		P: 1, Verdict: TooFew,
+	}
+	if c.RunsA > 0 {
+		c.A = Median(x.Values)
+	}
+	if c.RunsB > 0 {
+		c.B = Median(y.Values)
+	}
+	if c.RunsA == 0 || c.RunsB == 0 {
+		c.Verdict = Invalid
+		return c
 	}
 	if c.A != 0 {
 		c.Ratio = c.B / c.A
+	}
+	if c.LimitedA+c.LimitedB > 0 {
+		c.Verdict = SourceLimited
+		return c
 	}
 	if c.RunsA < LeastRuns || c.RunsB < LeastRuns {
 		return c
@@ -139,9 +183,16 @@ func Median(values []float64) float64 {
 func (r *Result) RunsOf() []Runs {
 	var all []Runs
 	for _, row := range r.Rows {
-		if row.Invalid == "" {
-			all = append(all, Runs{row.Metric, row.Unit, row.Better, []float64{row.Value}})
+		runs := Runs{Metric: row.Metric, Unit: row.Unit, Better: row.Better}
+		if row.Invalid != "" {
+			runs.Invalid = 1
+		} else {
+			runs.Values = []float64{row.Value}
+			if strings.Contains(row.Source, SourceLimited) {
+				runs.Limited = 1
+			}
 		}
+		all = append(all, runs)
 	}
 	return all
 }
@@ -150,12 +201,21 @@ func (r *Result) RunsOf() []Runs {
 func WriteComparison(w io.Writer, all []Comparison) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "metric\tA\tB\tunit\tB / A\t95 % confidence\tp\truns\t  verdict")
+	number := func(runs int, x float64) string {
+		if runs == 0 {
+			return "-"
+		}
+		return formatNumber(x)
+	}
 	for _, c := range all {
-		interval, p := "-", "-"
+		ratio, interval, p := "-", "-", "-"
+		if c.Ratio != 0 {
+			ratio = fmt.Sprintf("%.3f", c.Ratio)
+		}
 		if c.High > 0 {
 			interval, p = fmt.Sprintf("%.3f to %.3f", c.Low, c.High), fmt.Sprintf("%.4f", c.P)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.3f\t%s\t%s\t%d, %d\t  %s\n", c.Metric, formatNumber(c.A), formatNumber(c.B), c.Unit, c.Ratio, interval, p, c.RunsA, c.RunsB, c.Verdict)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d, %d\t  %s\n", c.Metric, number(c.RunsA, c.A), number(c.RunsB, c.B), c.Unit, ratio, interval, p, c.RunsA, c.RunsB, c.Verdict)
 	}
 	return t.Flush()
 }

@@ -6,7 +6,15 @@ import (
 	"testing"
 )
 
-func runs(better string, values ...float64) []Runs { return []Runs{{"x", "pps", better, values}} }
+func runs(better string, values ...float64) []Runs {
+	return []Runs{{Metric: "x", Unit: "pps", Better: better, Values: values}}
+}
+
+// marked is a measurement in which the source set the figure in so many runs, and so many more are no result.
+func marked(all []Runs, limited, invalid int) []Runs {
+	all[0].Limited, all[0].Invalid = limited, invalid
+	return all
+}
 
 // TestCompare: what differs is seen, in the direction that is better; what does not is not; few runs say nothing.
 func TestCompare(t *testing.T) {
@@ -21,6 +29,11 @@ func TestCompare(t *testing.T) {
 		{"noise", "not shown to differ", runs(Higher, 100, 140, 80, 120, 95), runs(Higher, 110, 90, 130, 99, 101)},
 		{"the same", "not shown to differ", runs(Higher, 5, 5, 5, 5), runs(Higher, 5, 5, 5, 5)},
 		{"few", "too few runs", runs(Higher, 1), runs(Higher, 100)},
+		{"fewer than half as many", "worse", runs(Higher, 120, 119, 121, 122, 118), runs(Higher, 50, 51, 49, 52, 50)},
+		{"the source was slower", "source-limited", runs(Higher, 120, 119, 121, 122, 118), marked(runs(Higher, 50, 51, 49, 52, 50), 1, 0)},
+		{"few, of a source that was slower", "source-limited", marked(runs(Higher, 50), 1, 0), runs(Higher, 100)},
+		{"some are no result", "worse", marked(runs(Higher, 120, 119, 121, 122), 0, 3), runs(Higher, 100, 101, 99, 102, 100)},
+		{"none is a result", "INVALID", runs(Higher, 100, 101, 99, 102, 100), marked(runs(Higher), 0, 5)},
 	} {
 		c := Compare(tt.a, tt.b)
 		if len(c) != 1 || c[0].Verdict != tt.verdict {
@@ -29,6 +42,20 @@ func TestCompare(t *testing.T) {
 		var b strings.Builder
 		if err := WriteComparison(&b, c); err != nil || !strings.Contains(b.String(), tt.verdict) {
 			t.Errorf("%s: %v, %s", tt.name, err, &b)
+		}
+	}
+}
+
+// TestCompareResults: rows of results keep what says that they cannot be judged.
+func TestCompareResults(t *testing.T) {
+	r := Result{Rows: []Row{
+		{Metric: "good", Value: 5, Source: "xsk", Better: Higher},
+		{Metric: "limited", Value: 5, Source: "xsk; source-limited", Better: Higher},
+		{Metric: "invalid", Value: 5, Invalid: "figures contradict each other", Better: Higher},
+	}}
+	for i, want := range []string{TooFew, SourceLimited, Invalid} {
+		if got := Compare(r.RunsOf(), r.RunsOf()); len(got) != 3 || got[i].Verdict != want {
+			t.Errorf("%+v, want %s", got, want)
 		}
 	}
 }

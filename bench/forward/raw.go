@@ -10,7 +10,8 @@ import (
 )
 
 // ReadRaw reads the figures of each round from what Config.Raw wrote, one JSON object a line, the first of which may be a
-// head without a device. Rounds that are no result (see Invalid) are left out, and counted.
+// head without a device. Values of rounds that are no result (see Invalid) are left out, and such
+// rounds counted.
 func ReadRaw(r io.Reader) (all []bench.Runs, invalid int, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 16<<20)
@@ -23,9 +24,9 @@ func ReadRaw(r io.Reader) (all []bench.Runs, invalid int, err error) {
 		if s.Device == "" {
 			continue
 		}
-		if s.Invalid() != "" {
+		bad := s.Invalid() != ""
+		if bad {
 			invalid++
-			continue
 		}
 		for _, f := range allFigures() {
 			value := f.of(&s)
@@ -39,7 +40,7 @@ func ReadRaw(r io.Reader) (all []bench.Runs, invalid int, err error) {
 				index[metric] = i
 				all = append(all, bench.Runs{Metric: metric, Unit: f.unit, Better: f.better})
 			}
-			all[i].Values = append(all[i].Values, value)
+			all[i].Add(value, limited(f, []Sample{s}), bad)
 		}
 	}
 	return all, invalid, lines.Err()

@@ -27,7 +27,9 @@ func TestInvalid(t *testing.T) {
 	}
 	var b strings.Builder
 	b.WriteString(`{"command":["weir"]}` + "\n")
-	for _, s := range []Sample{good, above, good} {
+	fast := good
+	fast.NDR.SourceLimited = true
+	for _, s := range []Sample{good, above, fast} {
 		line, err := json.Marshal(s)
 		if err != nil {
 			t.Fatal(err)
@@ -37,6 +39,11 @@ func TestInvalid(t *testing.T) {
 	all, invalid, err := ReadRaw(strings.NewReader(b.String()))
 	if err != nil || invalid != 1 || len(all) == 0 || all[0].Metric != "patch.64B.mrr" || len(all[0].Values) != 2 {
 		t.Errorf("%+v, %d, %v", all, invalid, err)
+	}
+	for _, x := range all {
+		if want := map[bool]int{true: 1}[x.Metric == "patch.64B.ndr"]; x.Limited != want || x.Invalid != 1 {
+			t.Errorf("%+v: want %d limited, 1 invalid", x, want)
+		}
 	}
 	c := DefaultConfig()
 	c.Sizes, c.Searches = []string{"64"}, true

@@ -3,6 +3,7 @@ package forward
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/weirswitch/weir/bench"
 )
@@ -103,7 +104,7 @@ func addFigures(r *bench.Result, c *Config, samples []Sample) {
 		values := valuesOf(f, samples)
 		note := source
 		if limited(f, samples) {
-			note += "; source-limited"
+			note += "; " + bench.SourceLimited
 		}
 		r.Add(base+f.name, f.unit, median(values), note, f.better)
 		r.Rows[len(r.Rows)-1].Invalid = invalid
@@ -124,7 +125,8 @@ func limited(f figure, samples []Sample) bool {
 		case pdr.name:
 			return s.PDR.SourceLimited
 		}
-		return false
+		// Latency is at a share of the NDR.
+		return strings.HasPrefix(f.name, "latency_") && s.NDR.SourceLimited
 	})
 }
 

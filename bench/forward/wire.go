@@ -35,7 +35,7 @@ type Wire struct {
 	Precision float64
 	Flows     int
 	Seed      uint64
-	// Rounds over all sizes: from four on, two reports can be compared with confidence.
+	// Rounds over all sizes: with bench.EnoughRuns two reports can be compared with confidence.
 	Rounds int
 	// DestinationMAC is what the device forwards by, or its own as a router; nil: RX's, as a bridge has it.
 	DestinationMAC net.HardwareAddr
@@ -227,45 +227,56 @@ func (r *WireReport) conclude() {
 	}
 }
 
-// Runs are the figures of each round, to compare with those of another report; rounds that are no result are left out, and counted.
+// Runs are the figures of each round, to compare with those of another report. Values of rounds that are no result are left out, and such rounds counted.
 func (r *WireReport) Runs() (all []bench.Runs, invalid int) {
 	rounds := r.Rounds
 	if len(rounds) == 0 {
 		rounds = [][]WireSize{r.Sizes}
 	}
 	index := map[string]int{}
-	add := func(size int, name, unit, better string, value float64) {
-		metric := fmt.Sprintf("%dB.%s", size, name)
-		i, ok := index[metric]
-		if !ok {
-			i = len(all)
-			index[metric] = i
-			all = append(all, bench.Runs{Metric: metric, Unit: unit, Better: better})
-		}
-		all[i].Values = append(all[i].Values, value)
-	}
 	for _, sizes := range rounds {
 		for i := range sizes {
 			s := &sizes[i]
+			add := func(name, unit, better string, value float64, limited bool) {
+				metric := fmt.Sprintf("%dB.%s", s.Size, name)
+				i, ok := index[metric]
+				if !ok {
+					i = len(all)
+					index[metric] = i
+					all = append(all, bench.Runs{Metric: metric, Unit: unit, Better: better})
+				}
+				all[i].Add(value, limited, s.Invalid != "")
+			}
 			if s.Invalid != "" {
 				invalid++
-				continue
 			}
-			add(s.Size, "throughput", "fps", bench.Higher, s.Throughput)
-			add(s.Size, "mrr", "fps", bench.Higher, s.MRR)
-			add(s.Size, "burst", "frames", bench.Higher, s.Burst)
-			for _, l := range s.Latency {
+			add("throughput", "fps", bench.Higher, s.Throughput, s.Limited)
+			add("mrr", "fps", bench.Higher, s.MRR, s.mrrLimited())
+			add("burst", "frames", bench.Higher, s.Burst, s.BurstLimited)
+			for j := range s.Latency {
+				l := &s.Latency[j]
 				if !l.measured() {
 					continue
 				}
-				at := fmt.Sprintf("_at_%.0f", 100*l.Share)
-				add(s.Size, "latency_p50"+at, "ns", bench.Lower, l.P50)
-				add(s.Size, "latency_p99"+at, "ns", bench.Lower, l.P99)
-				add(s.Size, "latency_p999"+at, "ns", bench.Lower, l.P999)
+				at, limited := fmt.Sprintf("_at_%.0f", 100*l.Share), s.latencyLimited(l)
+				add("latency_p50"+at, "ns", bench.Lower, l.P50, limited)
+				add("latency_p99"+at, "ns", bench.Lower, l.P99, limited)
+				add("latency_p999"+at, "ns", bench.Lower, l.P999, limited)
 			}
 		}
 	}
 	return all, invalid
+}
+
+// mrrLimited reports that nearly all of what the source sent at its most arrived, and that the line would carry more.
+func (s *WireSize) mrrLimited() bool {
+	return s.MRR >= limitedBelow*s.Offered && (s.Line == 0 || s.Offered < limitedBelow*s.Line)
+}
+
+// latencyLimited reports that the source set the rate at which a latency was measured: it is a share of a throughput that the source limits, or
+// the source did not reach it.
+func (s *WireSize) latencyLimited(l *WireLatency) bool {
+	return s.Limited || l.Rate < leastReached*l.Share*s.Throughput
 }
 
 // workload is what is sent: as the user's device expects it.

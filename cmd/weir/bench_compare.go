@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -24,8 +23,9 @@ that the ranks of runs which do not differ are as far apart (Mann and Whitney's 
 worse only where p is 0.05 at most and the interval excludes 1.
 
 The files are those of "weir bench forward --raw", or for a device of your own those of "weir bench forward
---tx TX --rx RX --rounds 7 --json", which have each round: at least four are needed on each side. Rounds that are no result, since their figures contradict each other, are left out and
-counted. Files of --json have one value for each figure, so no confidence follows.`,
+--tx TX --rx RX --rounds 7 --json", which have each round: at least four that are a result are needed on each side. Rounds
+that are no result, since their figures contradict each other, are left out and counted; of a figure without any other the verdict is
+INVALID. A figure that what sends set in some round, not the device, is source-limited: it is neither better nor worse. Files of --json have one value for each figure, so no confidence follows.`,
 		Example: `  weir bench forward --dut patch --size 64 --rounds 7 --raw before.jsonl
   weir bench compare before.jsonl after.jsonl
   weir bench forward --tx eth1 --rx eth2 --rounds 7 --json >before.json
@@ -50,8 +50,20 @@ counted. Files of --json have one value for each figure, so no confidence follow
 			if asJSON {
 				return indentJSON(cmd.OutOrStdout(), all)
 			}
-			if slices.ContainsFunc(all, func(c bench.Comparison) bool { return c.Verdict == bench.TooFew }) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "weir: too few runs for a verdict: measure both sides with --rounds %d or more\n", bench.LeastRuns)
+			for _, v := range []struct{ verdict, remedy string }{
+				{bench.TooFew, fmt.Sprintf("measure both sides with --rounds %d or more; %d that are a result are the least", bench.EnoughRuns, bench.LeastRuns)},
+				{bench.SourceLimited, "what sent, not the device, set them, so they do not say which device is better: measure with a faster source, or with larger frames"},
+				{bench.Invalid, "no round of a side is a result: measure again, on a quiet machine"},
+			} {
+				n := 0
+				for _, c := range all {
+					if c.Verdict == v.verdict {
+						n++
+					}
+				}
+				if n > 0 {
+					fmt.Fprintf(cmd.ErrOrStderr(), "weir: %s, %d of %d figures: %s\n", v.verdict, n, len(all), v.remedy)
+				}
 			}
 			return bench.WriteComparison(cmd.OutOrStdout(), all)
 		},

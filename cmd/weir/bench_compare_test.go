@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +16,7 @@ func TestCompareReports(t *testing.T) {
 	write := func(name string, throughputs ...float64) string {
 		r := forward.WireReport{TX: "eth1", RX: "eth2"}
 		for _, x := range throughputs {
-			r.Rounds = append(r.Rounds, []forward.WireSize{{Size: 64, Throughput: x, MRR: 2 * x, Burst: 10, Latency: []forward.WireLatency{{Share: 0.5, P50: 1e9 / x, P99: 2e9 / x, P999: 3e9 / x}}}})
+			r.Rounds = append(r.Rounds, []forward.WireSize{{Size: 64, Throughput: x, MRR: 2 * x, Offered: 3 * x, Burst: 10, Latency: []forward.WireLatency{{Share: 0.5, Rate: x / 2, P50: 1e9 / x, P99: 2e9 / x, P999: 3e9 / x}}}})
 		}
 		r.Sizes = r.Rounds[0]
 		if len(throughputs) == 1 {
@@ -37,8 +38,19 @@ func TestCompareReports(t *testing.T) {
 		t.Errorf("status %d: %s%s", status, stdout, stderr)
 	}
 	status, stdout, stderr = weir("bench", "compare", write("a.json", 100), write("b.json", 120))
-	if status != 0 || !strings.Contains(stdout, "too few runs") || !strings.Contains(stderr, "--rounds 4 or more") {
+	if status != 0 || !strings.Contains(stdout, "too few runs") || !strings.Contains(stderr, "--rounds 7 or more") {
 		t.Errorf("status %d: %s%s", status, stdout, stderr)
+	}
+	limited, invalid := edit(t, fast, func(s *forward.WireSize) { s.Limited = true }), edit(t, fast, func(s *forward.WireSize) { s.Invalid = "it is none" })
+	status, stdout, stderr = weir("bench", "compare", slow, limited)
+	if status != 0 || strings.Contains(stdout, "worse") || strings.Count(stdout, "better") != 1 || strings.Count(stdout, "source-limited") != 4 ||
+		!strings.Contains(stderr, "source-limited, 4 of 6 figures: what sent, not the device, set them") {
+		t.Errorf("a source that was the limit: status %d: %s%s", status, stdout, stderr)
+	}
+	status, stdout, stderr = weir("bench", "compare", slow, invalid)
+	if status != 0 || strings.Contains(stdout, "better") || strings.Count(stdout, "INVALID") != 6 || !strings.Contains(stderr, "5 rounds are no result") ||
+		!strings.Contains(stderr, "INVALID, 6 of 6 figures: no round of a side is a result") {
+		t.Errorf("no result: status %d: %s%s", status, stdout, stderr)
 	}
 	for line, want := range map[string]string{
 		"--tx eth1 --rx eth2 --dut patch": "--dut: not for a device of your own",
@@ -49,4 +61,27 @@ func TestCompareReports(t *testing.T) {
 			t.Errorf("%s: status %d, %s", line, status, stderr)
 		}
 	}
+}
+
+// edit writes a report with each size of each round changed.
+func edit(t *testing.T, file string, change func(*forward.WireSize)) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	var r forward.WireReport
+	if err := errors.Join(err, json.Unmarshal(text, &r)); err != nil {
+		t.Fatal(err)
+	}
+	for _, round := range r.Rounds {
+		for i := range round {
+			change(&round[i])
+		}
+	}
+	if text, err = json.Marshal(r); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "edited.json")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
