@@ -89,17 +89,65 @@ func (c *Wire) Validate() error {
 	return errors.Join(errs...)
 }
 
+// sizes are those to measure.
+func (c *Wire) sizes() []int {
+	if len(c.Sizes) == 0 {
+		return WireSizes
+	}
+	return c.Sizes
+}
+
+// WireInterface is one of the two interfaces.
+type WireInterface struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace,omitempty"`
+	Driver    string `json:"driver"` // empty: unknown
+	Version   string `json:"driver_version,omitempty"`
+	Firmware  string `json:"firmware,omitempty"`
+	Bus       string `json:"bus,omitempty"` // its address there
+	MTU       int    `json:"mtu"`
+}
+
+// Look reads TX and RX, in this order. A size that they do not carry is an error.
+func (c *Wire) Look() ([]WireInterface, error) {
+	var all []WireInterface
+	var errs []error
+	for _, end := range []struct{ namespace, name string }{{c.TXNamespace, c.TX}, {c.RXNamespace, c.RX}} {
+		port, err := traffic.OpenPort(end.namespace, end.name, c.Core)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if err = port.Carries(slices.Max(c.sizes()), false); err != nil {
+			err = fmt.Errorf("--size: %w", err)
+		}
+		w := WireInterface{Name: end.name, Namespace: end.namespace}
+		errs = append(errs, err, port.Namespace.Do(func() error {
+			i, err := nic.Look(end.name)
+			if err == nil {
+				w.Driver, w.Version, w.Firmware, w.Bus, w.MTU = i.Driver, i.Version, i.Firmware, i.Bus, i.MTU
+			}
+			return err
+		}))
+		port.Namespace.Close()
+		all = append(all, w)
+	}
+	return all, errors.Join(errs...)
+}
+
 // WireReport is what a device was found to do.
 type WireReport struct {
-	Began   time.Time     `json:"began"`
-	Seconds float64       `json:"seconds"`
-	TX      string        `json:"tx"`
-	RX      string        `json:"rx"`
-	Speed   uint64        `json:"speed_bps"` // of the link; 0: unknown
-	Trial   float64       `json:"trial_seconds"`
-	Trials  int           `json:"trials"`
-	Flows   int           `json:"flows"`
-	Machine bench.Machine `json:"machine"`
+	Began   time.Time `json:"began"`
+	Seconds float64   `json:"seconds"`
+	TX      string    `json:"tx"`
+	RX      string    `json:"rx"`
+	// Interfaces are TX and RX.
+	Interfaces []WireInterface `json:"interfaces"`
+	Speed      uint64          `json:"speed_bps"` // of the link; 0: unknown
+	Trial      float64         `json:"trial_seconds"`
+	Trials     int             `json:"trials"`
+	Flows      int             `json:"flows"`
+	Machine    bench.Machine   `json:"machine"`
 	// Sizes are what was found: of several rounds, for each size the one whose throughput is the median of those that are a result.
 	Sizes []WireSize `json:"sizes"`
 	// Rounds are all of them, where there are several; empty: Sizes is the one.
@@ -177,7 +225,12 @@ func RunWire(ctx context.Context, c Wire) (*WireReport, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	r := &WireReport{Began: time.Now().UTC(), TX: c.TX, RX: c.RX, Trial: c.Trial.Seconds(), Trials: c.Trials, Flows: c.Flows, Machine: bench.ThisMachine(), Speed: c.Speed}
+	c.Sizes = c.sizes()
+	ends, err := c.Look()
+	if err != nil {
+		return nil, err
+	}
+	r := &WireReport{Interfaces: ends, Began: time.Now().UTC(), TX: c.TX, RX: c.RX, Trial: c.Trial.Seconds(), Trials: c.Trials, Flows: c.Flows, Machine: bench.ThisMachine(), Speed: c.Speed}
 	steps := c.Rounds * len(c.Sizes)
 	for round := range c.Rounds {
 		var sizes []WireSize
@@ -331,11 +384,13 @@ func (c *Wire) openRig(ctx context.Context, size int, run uint16, speed *uint64)
 	if r.sink, err = traffic.NewXDPSink(rx, r.workload, traffic.SinkOptions{Duplicates: true}, false); err != nil {
 		return nil, err
 	}
+	// Live frames also where nothing takes them yet: the device may be about to begin. What they cannot hold is sent in another way.
 	live, err := traffic.NewLiveSource(tx, r.workload)
-	if err != nil {
-		return nil, err
+	if r.source = live; err != nil {
+		if r.source, err = traffic.NewSource("", tx, 0, r.workload); err != nil {
+			return nil, err
+		}
 	}
-	r.source = live
 	return r, r.forwards(ctx)
 }
 

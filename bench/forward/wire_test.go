@@ -89,6 +89,16 @@ func TestWireOverPlainVeth(t *testing.T) {
 	}
 	c := DefaultWire()
 	c.TX, c.RX, c.TXNamespace, c.RXNamespace = "tx", "rx", ns.Name(), ns.Name()
+	c.Sizes = []int{64, 1519}
+	long := "frames of 1519 bytes are longer than " + ns.Name() + "/rx carries, 1518 with its MTU of 1500: choose smaller ones, or raise the MTU of all interfaces on the way (ip link set dev rx mtu 1501)"
+	if _, err := RunWire(context.Background(), c); err == nil || !strings.Contains(err.Error(), long) {
+		t.Errorf("above the MTU: %v, want %s", err, long)
+	}
+	c.Sizes = nil // the seven, up to 1518
+	both, err := c.Look()
+	if err != nil || len(both) != 2 || both[0].Name != "tx" || both[1].Namespace != ns.Name() || both[1].Driver != "veth" || both[1].MTU != 1500 {
+		t.Errorf("%+v, %v", both, err)
+	}
 	c.Sizes, c.Trial, c.Trials, c.Precision, c.Core = []int{64}, 20*time.Millisecond, 1, 0.5, traffic.AnyCore
 	report, err := RunWire(context.Background(), c)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/bench/forward"
-	"github.com/weirswitch/weir/dataplane/traffic"
 	"github.com/weirswitch/weir/internal/bitrate"
 	"github.com/weirswitch/weir/internal/progress"
 )
@@ -115,7 +114,8 @@ func (o *wireOptions) run(cmd *cobra.Command, all *benchForwardOptions) error {
 		errs = append(errs, c.Validate())
 	}
 	if errors.Join(errs...) == nil {
-		errs = append(errs, wireInterface(c.TXNamespace, c.TX), wireInterface(c.RXNamespace, c.RX))
+		_, err := c.Look()
+		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return usageError(err)
@@ -164,15 +164,5 @@ func writable(file string) error {
 	if err := unix.Access(folder, unix.W_OK); err != nil {
 		return fmt.Errorf("folder %s: %w: name a file in another one", folder, err)
 	}
-	return nil
-}
-
-// wireInterface says what is wrong with an interface, before anything is measured.
-func wireInterface(namespace, name string) error {
-	port, err := traffic.OpenPort(namespace, name, traffic.AnyCore)
-	if err != nil {
-		return err
-	}
-	port.Namespace.Close()
 	return nil
 }

@@ -113,6 +113,8 @@ func runGen(ctx context.Context, o genOptions, stdout, stderr io.Writer) (err er
 	mean := meanSize(w.Sizes)
 	if o.replays() {
 		mean = meanSize(o.packets.Sizes(0))
+	} else if err := port.Carries(w.MaxSize(), len(w.VLANs) > 0); err != nil {
+		return usageError(fmt.Errorf("--size: %w", err))
 	}
 	load.Rate, err = o.rate.packets(mean, func() (bits uint64, err error) {
 		return bits, port.Namespace.Do(func() (err error) { bits, err = nic.Speed(port.Interface); return err })

@@ -121,6 +121,16 @@ func TestGenOverPlainVeth(t *testing.T) {
 	if status != statusUsage || !strings.Contains(errs, "takes no live frames") || !strings.Contains(errs, "use source xsk or packet") {
 		t.Errorf("live frames: status %d: %s%s", status, out, errs)
 	}
+	if err := ns.SetMTU("tx", 8999); err != nil {
+		t.Fatal(err)
+	}
+	where := " --tx-namespace " + ns.Name() + " --rx-namespace " + ns.Name()
+	for _, args := range []string{"gen -i tx --namespace " + ns.Name() + " --size 64,9018", "bench forward --tx tx --rx rx --size 9018" + where} {
+		const remedy = "carries, 9017 with its MTU of 8999: choose smaller ones, or raise the MTU of all interfaces on the way (ip link set dev tx mtu 9000)"
+		if status, _, errs := weir(strings.Fields(args)...); status != statusUsage || !strings.Contains(errs, "--size: frames of 9018 bytes are longer than "+ns.Name()+"/tx "+remedy) {
+			t.Errorf("%s: status %d: %s", args, status, errs)
+		}
+	}
 	if err := errors.Join(ns.SetOffload("dut0", netns.GRO, true), ns.SetDown("dut0")); err != nil {
 		t.Fatal(err)
 	}

@@ -29,6 +29,25 @@ func OpenPort(namespace, device string, core int) (Port, error) {
 	return Port{Namespace: ns, Interface: device, Core: core}, nil
 }
 
+// Carries returns an error where a frame of a size, with frame check sequence and perhaps a VLAN tag, is longer than the MTU of the interface
+// allows. The kernel drops such frames.
+func (p Port) Carries(size int, tagged bool) error {
+	link, err := p.Namespace.Link(p.Interface)
+	if err != nil {
+		return err
+	}
+	more := ethLen + FCS
+	if tagged {
+		more += 4 // VLAN_HLEN
+	}
+	mtu := link.Attrs().MTU
+	if size <= mtu+more {
+		return nil
+	}
+	return fmt.Errorf("frames of %d bytes are longer than %s carries, %d with its MTU of %d: choose smaller ones, or raise the MTU of all interfaces on the way (ip link set dev %s mtu %d)",
+		size, p, mtu+more, mtu, p.Interface, size-more)
+}
+
 // NewSource makes a source by the name of its kind: live, xsk on a queue of the interface, or packet. Under "" it is the first of these that
 // the interface takes and that holds the workload.
 func NewSource(kind string, port Port, queue int, w Workload) (Source, error) {
