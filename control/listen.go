@@ -83,9 +83,9 @@ func groupNumber(name string) (int, error) {
 }
 
 // bind makes the socket under another name and renames it when it has its mode,
-// so that no client connects before.
+// so that no client connects before. By that name others find out whose XDP program is on their interface.
 func bind(path string, gid int) (*net.UnixListener, error) {
-	hidden := fmt.Sprintf("%s/.%d", filepath.Dir(path), os.Getpid())
+	hidden := socket.Hidden(path)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: hidden, Net: "unix"})
 	if err != nil {
 		return nil, err

@@ -489,9 +489,10 @@ func TestRefusals(t *testing.T) {
 func TestRefusesWhatIsTaken(t *testing.T) {
 	b := newTestbed(t, 0)
 	p := b.start(t, b.config(t, "s1"))
+	theirs := fmt.Sprintf("it is that of the switch with control socket %s, process %d: stop that switch, have it leave the interface (weir ctl --socket %[1]s set port down NAME)",
+		b.socket("s1"), p.cmd.Process.Pid)
 	expectFaults(t, b.refuse(t, weirCommand("switch", "-c", b.config(t, "s2"))),
-		"another XDP program is attached to p0: stop its owner, or remove it with `ip link set dev p0 xdp off`",
-		"another XDP program is attached to p1")
+		"another XDP program is attached to p0: "+theirs, "another XDP program is attached to p1: "+theirs)
 	expectFaults(t, b.refuse(t, weirCommand("switch", "-c", b.config(t, "s1"))),
 		"control socket "+b.socket("s1")+": a running switch listens there: stop it, or give this one another switch.name or control.socket")
 	b.exchange(t, 10)

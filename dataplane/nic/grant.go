@@ -149,7 +149,7 @@ func (i *Interface) NoLink() string {
 func (g *Grant) note(i *Interface) {
 	add := func(format string, args ...any) { g.Notes = append(g.Notes, fmt.Sprintf(format, args...)) }
 	if i.Program != 0 {
-		add("the XDP program %d is attached: stop its owner, or remove it (ip link set dev %s xdp off)", i.Program, i.Name)
+		add("the XDP program %d is attached: %s", i.Program, i.Holder.Remedy(i.Name))
 	}
 	if !i.Up {
 		g.Notes = append(g.Notes, i.NoLink())

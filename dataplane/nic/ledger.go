@@ -9,9 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/internal/socket"
 )
 
 // Folder holds a file per interface with changed settings.
@@ -55,7 +58,8 @@ type heldError struct {
 }
 
 func (e *heldError) Error() string {
-	return fmt.Sprintf("process %d is changing the settings of %s (%s): stop that switch first", e.owner.Process, e.owner.Interface, e.path)
+	h := Holder{Process: e.owner.Process, Name: "weir", Socket: socket.Bound(strconv.Itoa(e.owner.Process))}
+	return fmt.Sprintf("%v is changing the settings of %s (%s): stop that switch first, or name another interface", &h, e.owner.Interface, e.path)
 }
 
 // here describes an interface of the calling thread's namespace, as the owner of a ledger.

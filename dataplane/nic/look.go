@@ -29,7 +29,9 @@ type Interface struct {
 	// Promiscuous is how many users of the interface have asked for all that arrives.
 	Promiscuous int `json:"promiscuous"`
 	// Program is the id of the XDP program that is attached, 0: none.
-	Program  uint32             `json:"program"`
+	Program uint32 `json:"program"`
+	// Holder is the process that keeps the program there; nil if it is not known.
+	Holder   *Holder            `json:"holder,omitempty"`
 	Queues   Queues             `json:"queues"`
 	Rings    Rings              `json:"rings"`
 	RSS      RSS                `json:"rss"`
@@ -84,6 +86,9 @@ func Look(name string) (*Interface, error) {
 	}
 	i, err := d.look()
 	if err == nil {
+		if i.Program != 0 {
+			i.Holder = FindHolder(i.Program)
+		}
 		var o owner
 		if o, err = here(name, d.index); err == nil {
 			i.Held, i.Left = held(o)

@@ -62,7 +62,7 @@ func Take(name string, c Config) (_ *Held, err error) {
 	}
 	if h.found.Program != 0 {
 		// That of a switch which had nothing to change, perhaps. Its queues and hash must stay as they are.
-		return nil, fmt.Errorf("another XDP program is attached to %s: stop its owner, or remove it with `ip link set dev %s xdp off`: %w", d.name, d.name, unix.EBUSY)
+		return nil, AttachedError(d.name, h.found.Program, unix.EBUSY)
 	}
 	wishes := h.found.wishes(c)
 	if err := h.putBackAllBut(wishes); err != nil {

@@ -323,7 +323,7 @@ func TestTakeTwice(t *testing.T) {
 	p := newPort(t)
 	h := p.take()
 	p.do(func() error {
-		if _, err := Take(name, Config{Poll: true}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d is changing the settings of p0", os.Getpid())) {
+		if _, err := Take(name, Config{Poll: true}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d (weir) is changing the settings of p0", os.Getpid())) {
 			t.Errorf("error %v", err)
 		}
 		all, err := Restore("")
@@ -362,7 +362,7 @@ func TestTakeBesideProgram(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if _, err := Take(name, Config{Poll: true}); err == nil || !strings.HasPrefix(err.Error(), "another XDP program is attached to p0: stop its owner") {
+		if _, err := Take(name, Config{Poll: true}); err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("another XDP program is attached to p0: it is that of process %d (", os.Getpid())) {
 			t.Errorf("error %v", err)
 		}
 		return attached.Close()

@@ -7,6 +7,8 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/nic"
 )
 
 // Mode is where the program runs.
@@ -126,7 +128,11 @@ func (p *Program) attachError(ifindex int, err error) error {
 		// dev_xdp_install and netif_xdp_propagate since Linux 6.14, in all modes.
 		return fmt.Errorf("attach XDP program to %s: the device is in use otherwise, perhaps it splits headers from data: turn that off with `ethtool -G %s tcp-data-split off`: %w", name, name, err)
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):
-		return fmt.Errorf("another XDP program is attached to %s: stop its owner, or remove it with `ip link set dev %s xdp off`: %w", name, name, err)
+		var program uint32
+		if x := l.Attrs().Xdp; x != nil {
+			program = x.ProgId
+		}
+		return nic.AttachedError(name, program, err)
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("attach XDP program to %s: no privilege: run as root or grant CAP_BPF and CAP_NET_ADMIN: %w", name, err)
 	case errors.Is(err, unix.EOPNOTSUPP):

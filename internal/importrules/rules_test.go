@@ -21,7 +21,7 @@ var layers = []layer{
 	{"pipeline/epoch", nil, "it knows nothing of the cells that pass from a worker to a goroutine"},
 	{"pipeline/header", nil, "views over bytes serve stages, tests and tools"},
 	{"dataplane/xsk", nil, "AF_XDP rings are read and tested against the kernel alone"},
-	{"dataplane/nic", nil, "settings of interfaces, for several callers; whose ports they are it does not know"},
+	{"dataplane/nic", []string{"internal/socket"}, "settings of interfaces, for several callers; it names a switch that has one by its control socket alone"},
 	{"dataplane/hostif", nil, "the kernel's routing is read alone; which router has it is the node's matter"},
 	{"dataplane/xdp", []string{"dataplane/nic"}, "the redirect program is read and tested against the kernel alone"},
 	{"dataplane/shmem", []string{"internal/printable"}, "it serves the protocols of shared memory, and knows none"},
