@@ -23,7 +23,7 @@ func newQueryRecordsCommand(o *queryOptions) *cobra.Command {
 		Use: "records", Short: "The records themselves, as a table in a Parquet file", Args: cobra.NoArgs,
 		Long: `Records writes the records of a kind to the Parquet file that --parquet names: a row for each entry of a
 sample, each interval of a measurement point, each subepoch of a sketch's fragment (without its cells), each
-digest. Of a collector, those that it has in memory.`,
+digest. Of a collector, those that it has in memory. Without such records no file is written, and the status is 1.`,
 		Example: `  weir query records --kind samples --last 1m --parquet samples.parquet
   weir query records --kind digests --records DIR --parquet digests.parquet`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,7 +62,8 @@ func (o *queryOptions) writeRecords(cmd *cobra.Command, kind string, q *query.Qu
 		if err := o.collector.unused(cmd); err != nil {
 			return usageError(err)
 		}
-		e, err := (&querySpool{Folder: service.Folder{Records: o.records.Records}, keys: o.records.keys}).engine()
+		folder := &querySpool{Folder: service.Folder{Records: o.records.Records}, keys: o.records.keys}
+		e, err := folder.engine()
 		if err != nil {
 			return usageError(err)
 		}
@@ -71,7 +72,11 @@ func (o *queryOptions) writeRecords(cmd *cobra.Command, kind string, q *query.Qu
 		if q.Last > 0 {
 			window = s.Last(q.Last)
 		}
-		return parquetFault(parquet.WriteRecordsFile(o.parquet, s, kind, window))
+		err = parquet.WriteRecordsFile(o.parquet, s, kind, window, 0)
+		if errors.Is(err, query.ErrNoRecords) {
+			return folder.elsewhere(s, err)
+		}
+		return parquetFault(err)
 	}
 	client, err := o.collector.client()
 	if err := errors.Join(err, o.records.unused(cmd)); err != nil {

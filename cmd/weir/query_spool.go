@@ -15,6 +15,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/telemetry/collect/service"
 	"github.com/weirswitch/weir/telemetry/query"
+	"github.com/weirswitch/weir/telemetry/store"
 	"github.com/weirswitch/weir/telemetry/view/api"
 	"github.com/weirswitch/weir/telemetry/view/text"
 )
@@ -63,21 +64,26 @@ func (s *querySpool) Ask(ctx context.Context, q *query.Question) (any, error) {
 	}
 	s.last = e
 	answer, err := e.Ask(ctx, q)
-	if n := e.Store.Counts().Unkeyed; n != 0 && errors.Is(err, query.ErrNoRecords) {
-		err = fmt.Errorf("%w: %d records are under a network key that is not loaded: name its file with --key", err, n)
-	}
-	if kept := filepath.Join(s.Records, "collector"); err != nil && e.Store.Counts().Records == 0 && isFolder(kept) {
-		return nil, fmt.Errorf("%w in %s: it is of a lab with [collector], whose collector has what it took in %s: ask a collector whose [collect] has data = %q (weir collect), or run the lab with --linger",
-			query.ErrNoRecords, s.Records, kept, kept)
-	}
 	if err != nil {
-		return nil, err
+		return nil, s.elsewhere(e.Store, err)
 	}
 	m, err := api.NewAnswer(answer) // in the form in which a collector's arrives, so that both print the same
 	if err != nil {
 		return nil, fmt.Errorf("%w: this is a fault of weir", err)
 	}
 	return m.Value()
+}
+
+// elsewhere adds to the reason why the folder has no answer where the records are, or how they can be read.
+func (s *querySpool) elsewhere(records *store.Store, err error) error {
+	if n := records.Counts().Unkeyed; n != 0 && errors.Is(err, query.ErrNoRecords) {
+		err = fmt.Errorf("%w: %d records are under a network key that is not loaded: name its file with --key", err, n)
+	}
+	if kept := filepath.Join(s.Records, "collector"); records.Counts().Records == 0 && isFolder(kept) {
+		return fmt.Errorf("%w in %s: it is of a lab with [collector], whose collector has what it took in %s: ask a collector whose [collect] has data = %q (weir collect), or run the lab with --linger",
+			query.ErrNoRecords, s.Records, kept, kept)
+	}
+	return err
 }
 
 // engine loads the keys and reads the folder. A lab that has drawn a key leaves it there.

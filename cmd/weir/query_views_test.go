@@ -276,8 +276,17 @@ func recordViews(t *testing.T, collector *liveCollect, records string) {
 				t.Errorf("%s of %s: %d rows of %v, the folder has %d of %v", kind, url, got, by, want, of)
 			}
 		}
-		if got, _ := table("--kind", kind, "--collector", collector.url, "--end", "1"); got != 0 {
-			t.Errorf("%s: %d rows of a window without records", kind, got)
+		said := ""
+		for i, from := range [][]string{{"--records", records}, {"--collector", collector.url}} {
+			none := filepath.Join(t.TempDir(), "none.parquet")
+			status, _, stderr := weir(append([]string{"query", "records", "--kind", kind, "--parquet", none, "--end", "1"}, from...)...)
+			if status != 1 || !strings.Contains(stderr, "no records of "+kind+" from ") || !strings.Contains(stderr, "there are some from ") || i == 1 && stderr != said {
+				t.Errorf("%s, %v: status %d, %q; the folder says %q", kind, from, status, stderr, said)
+			}
+			if _, err := os.Stat(none); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("a file is left: %v", err)
+			}
+			said = stderr
 		}
 	}
 	file := filepath.Join(t.TempDir(), "none.parquet")

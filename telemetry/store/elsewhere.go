@@ -134,7 +134,7 @@ func (s *Store) rows(p *Part, w Window) {
 		}
 	}
 	p.Gaps = joinRows(p.Gaps, func(a, b PartGap) PartGap {
-		a.Window, a.Records, a.Digests = a.join(b.Window), sum(a.Records, b.Records), sum(a.Digests, b.Digests)
+		a.Window, a.Records, a.Digests = a.Join(b.Window), sum(a.Records, b.Records), sum(a.Digests, b.Digests)
 		return a
 	})
 	evicted := func(list []eviction, sw uint32) {
@@ -154,7 +154,7 @@ func (s *Store) rows(p *Part, w Window) {
 		}
 	}
 	same := func(a, b PartGone) PartGone {
-		a.Window, a.Records = a.join(b.Window), sum(a.Records, b.Records)
+		a.Window, a.Records = a.Join(b.Window), sum(a.Records, b.Records)
 		return a
 	}
 	p.Evicted, p.Skewed = joinRows(p.Evicted, same), joinRows(p.Skewed, same)

@@ -34,7 +34,7 @@ func remember(all []eviction, e eviction, most int) []eviction {
 	}
 	old := eviction{of: map[string]uint64{}}
 	for _, o := range all[:most/2] {
-		old.Window = old.join(o.Window)
+		old.Window = old.Join(o.Window)
 		for of, n := range o.of {
 			old.of[of] += n
 		}

@@ -303,7 +303,7 @@ func (l *Live) evict(of *holding, gone *eviction) {
 		t.Evicted++
 		l.counts.Evicted++
 		gone.of[e.of]++
-		gone.Window = gone.join(e.origin.Window)
+		gone.Window = gone.Join(e.origin.Window)
 		if e.sketch != nil && !e.origin.Partial {
 			l.agreed.remove(e.sw, e.sketch)
 		}

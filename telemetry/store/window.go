@@ -1,6 +1,9 @@
 package store
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Window is a piece of time, From <= t < To, in ns of CLOCK_TAI. Records belong
 // to it whole if their slice overlaps it.
@@ -15,8 +18,8 @@ func (w Window) Overlaps(v Window) bool { return w.From < v.To && v.From < w.To 
 // Length is the window's, in time.
 func (w Window) Length() time.Duration { return time.Duration(w.To - w.From) }
 
-// join is the least window that holds both; the empty one holds nothing.
-func (w Window) join(v Window) Window {
+// Join is the least window that holds both; the empty one holds nothing.
+func (w Window) Join(v Window) Window {
 	if w == (Window{}) {
 		return v
 	}
@@ -25,7 +28,17 @@ func (w Window) join(v Window) Window {
 
 // All is the window of all records; empty without any.
 func (s *Store) All() (w Window) {
-	s.each(func(_ string, o *Origin) { w = w.join(o.Window) })
+	s.each(func(_ string, o *Origin) { w = w.Join(o.Window) })
+	return w
+}
+
+// Of is the window of all records of some measurements, OfSamples and the like; empty without any.
+func (s *Store) Of(measurements ...string) (w Window) {
+	s.each(func(of string, o *Origin) {
+		if slices.Contains(measurements, of) {
+			w = w.Join(o.Window)
+		}
+	})
 	return w
 }
 

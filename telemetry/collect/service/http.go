@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/collect/web"
+	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/view/api"
 	"github.com/weirswitch/weir/telemetry/view/page"
 	"github.com/weirswitch/weir/telemetry/view/parquet"
@@ -87,12 +89,15 @@ func (s *Collector) records() http.Handler {
 		defer sending.Unlock()
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(api.RecordsTimeout))
 		w.Header().Set("Content-Type", "application/vnd.apache.parquet")
-		view := s.asker.view()
+		view, now := s.asker.view(), clock.Kernel.TAI()
 		window := view.Range(times["from_ns"], times["to_ns"])
 		if last := times["last_ns"]; last > 0 {
-			window = view.LastBefore(time.Duration(last), clock.Kernel.TAI())
+			window = view.LastBefore(time.Duration(last), now)
 		}
-		if err := parquet.WriteRecords(w, view, kind, window); err != nil {
+		switch err := parquet.WriteRecords(w, view, kind, window, now); {
+		case errors.Is(err, query.ErrNoRecords): // nothing was written
+			http.Error(w, err.Error(), http.StatusNotFound)
+		case err != nil:
 			s.log.Info("a table of records was not sent whole", zap.String("kind", kind), zap.Error(err))
 			panic(http.ErrAbortHandler) // so that the client sees it, too
 		}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weirswitch/weir/telemetry/query"
 )
 
 // RecordsPath, with a kind behind it, is where a collector serves the records that it has in memory, as
@@ -27,7 +29,7 @@ const RecordsTimeout = 5 * time.Minute
 const maxReason = 4 << 10
 
 // Records writes a collector's records of a kind, as Parquet has them (package parquet). A time of 0 bounds nothing. On error,
-// w may have been given a part.
+// w may have been given a part; query.ErrNoRecords: the collector has none of these.
 func (c *Client) Records(ctx context.Context, w io.Writer, kind string, from, to, last int64) error {
 	times := url.Values{}
 	for i, n := range []int64{from, to, last} {
@@ -49,6 +51,9 @@ func (c *Client) Records(ctx context.Context, w io.Writer, kind string, from, to
 	defer got.Body.Close()
 	if got.StatusCode != http.StatusOK {
 		why, _ := io.ReadAll(io.LimitReader(got.Body, maxReason))
+		if of, ok := strings.CutPrefix(strings.TrimSpace(string(why)), query.ErrNoRecords.Error()); ok && got.StatusCode == http.StatusNotFound {
+			return fmt.Errorf("%w%s", query.ErrNoRecords, of)
+		}
 		return fmt.Errorf("the collector at %s gives no records: %s: %s", c.url, got.Status, strings.TrimSpace(string(why)))
 	}
 	if _, err := io.Copy(w, got.Body); err != nil {

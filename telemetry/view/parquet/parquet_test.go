@@ -494,7 +494,7 @@ func TestUnits(t *testing.T) {
 	}
 	for _, kind := range RecordKinds() {
 		var b bytes.Buffer
-		if err := WriteRecords(&b, &store.Store{}, kind, store.Window{}); err != nil {
+		if err := WriteRecords(&b, recorded(t, 3), kind, store.Window{}, 0); err != nil {
 			t.Fatal(err)
 		}
 		check(kind, b.Bytes())

@@ -12,29 +12,40 @@ import (
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
-// recordTables make a table of records of a kind in a window, by its name.
-var recordTables = map[string]func(*store.Store, store.Window) *table{
-	"samples":   samples,
-	"points":    points,
-	"fragments": fragments,
-	"digests":   digests,
+// recordKind is a kind of records: how to make its table of a window, what the store calls its measurements, and which stages make them.
+type recordKind struct {
+	table        func(*store.Store, store.Window) *table
+	measurements []string
+	remedy       string
+}
+
+// recordKinds are the kinds by their names.
+var recordKinds = map[string]recordKind{
+	"samples":   {samples, []string{store.OfSamples, store.OfFlowSamples}, "add the stage oblivious to the switches' graphs"},
+	"points":    {points, []string{store.OfPoints}, "add the stages lds_egress and lds_ingress to the switches' graphs"},
+	"fragments": {fragments, []string{store.OfFragments}, "add the stage disketch to the switches' graphs"},
+	"digests":   {digests, []string{store.OfDigests}, "add the stage pint to the switches' graphs with a role of sink"},
 }
 
 // RecordKinds names the kinds of records of which there are tables, sorted.
-func RecordKinds() []string { return slices.Sorted(maps.Keys(recordTables)) }
+func RecordKinds() []string { return slices.Sorted(maps.Keys(recordKinds)) }
 
 // WriteRecords writes a store's records of one of RecordKinds that overlap a window, the zero window: all; in the
 // order of time: a row for each entry of a sample, each interval of a measurement point, each subepoch of a
-// fragment (without cells), each digest. Rows are made as they are written.
-func WriteRecords(w io.Writer, s *store.Store, kind string, in store.Window) error {
-	of, ok := recordTables[kind]
+// fragment (without cells), each digest. Rows are made as they are written. Without a row nothing is written: the error wraps
+// query.ErrNoRecords, and says when such records were made, or what makes them. now is as query.Engine has it.
+func WriteRecords(w io.Writer, s *store.Store, kind string, in store.Window, now int64) error {
+	of, ok := recordKinds[kind]
 	if !ok {
 		return fmt.Errorf("%w: records of kind %q: choose one of %q", ErrNoTable, kind, RecordKinds())
 	}
 	if in == (store.Window{}) {
 		in = s.All()
 	}
-	t := of(s, in)
+	t := of.table(s, in)
+	if t.empty() {
+		return query.Lacking{What: kind, Remedy: of.remedy, Window: in, Have: s.Of(of.measurements...), Newest: s.All().To, Now: now}.Err()
+	}
 	t.metadata["weir.from_ns"] = strconv.FormatInt(in.From, 10)
 	t.metadata["weir.to_ns"] = strconv.FormatInt(in.To, 10)
 	if err := t.summary(s.Counts()); err != nil {
@@ -44,8 +55,8 @@ func WriteRecords(w io.Writer, s *store.Store, kind string, in store.Window) err
 }
 
 // WriteRecordsFile writes as WriteRecords does, to a file that is there only once it is whole.
-func WriteRecordsFile(file string, s *store.Store, kind string, in store.Window) error {
-	return Atomically(file, func(w io.Writer) error { return WriteRecords(w, s, kind, in) })
+func WriteRecordsFile(file string, s *store.Store, kind string, in store.Window, now int64) error {
+	return Atomically(file, func(w io.Writer) error { return WriteRecords(w, s, kind, in, now) })
 }
 
 // originColumns are where and when a record was made.

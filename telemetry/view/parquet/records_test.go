@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
@@ -148,33 +151,64 @@ func rowsOf(s *store.Store, kind string, in store.Window) (rows []object) {
 // TestRecords: each kind of records comes back row by row, all of them and those of a window.
 func TestRecords(t *testing.T) {
 	s := recorded(t, 300)
-	for _, in := range []store.Window{{}, {From: 101 << 30, To: 102 << 30}, {From: 1, To: 2}} {
+	for _, in := range []store.Window{{}, {From: 101 << 30, To: 102 << 30}} {
 		window := in
 		if in == (store.Window{}) {
 			window = s.All()
 		}
 		for _, kind := range RecordKinds() {
 			var b bytes.Buffer
-			if err := WriteRecords(&b, s, kind, in); err != nil {
+			if err := WriteRecords(&b, s, kind, in, 0); err != nil {
 				t.Fatal(err)
 			}
 			got, want := read(t, b.Bytes()), rowsOf(s, kind, window)
 			if diff := cmp.Diff(want, got.rows); diff != "" {
 				t.Errorf("%s in %v: %s", kind, in, diff)
 			}
-			if len(want) == 0 != (in.To == 2) {
-				t.Errorf("%s in %v: %d rows", kind, in, len(want))
+			if len(want) == 0 {
+				t.Errorf("%s in %v: no rows", kind, in)
 			}
 			if got.metadata["weir.from_ns"] != fmt.Sprint(window.From) || got.metadata["weir.to_ns"] != fmt.Sprint(window.To) || got.metadata["weir.table"] != "records."+kind {
 				t.Errorf("%s: %v", kind, got.metadata)
 			}
 		}
 	}
-	if err := WriteRecords(io.Discard, s, "packets", store.Window{}); !errors.Is(err, ErrNoTable) {
+	if err := WriteRecords(io.Discard, s, "packets", store.Window{}, 0); !errors.Is(err, ErrNoTable) {
 		t.Errorf("got %v", err)
 	}
-	if err := WriteRecordsFile(filepath.Join(t.TempDir(), "none", "x"), s, "points", store.Window{}); err == nil {
+	if err := WriteRecordsFile(filepath.Join(t.TempDir(), "none", "x"), s, "points", store.Window{}, 0); err == nil {
 		t.Error("a file in no folder was written")
+	}
+}
+
+// TestNoRecords: without a row nothing is written, and the error says which records there are, or what makes some.
+func TestNoRecords(t *testing.T) {
+	s := recorded(t, 3)
+	at := func(seconds int64) string { return time.Unix(seconds, -clock.UTCOffset()).UTC().Format(time.RFC3339) }
+	for _, c := range []struct {
+		s    *store.Store
+		in   store.Window
+		now  int64
+		says string
+	}{
+		{s, store.Window{From: 1, To: 2}, 0, " from " + at(0) + " to " + at(1) + ": there are some from " + at(107) + " to " + at(111) + ": ask about their time (--start " + at(107) + " --end " + at(111) + ")"},
+		{s, store.Window{From: 7200e9, To: 7201e9}, 7201e9, " in the window: the newest is of " + at(111) + ", 1h58m10s ago: ask about a longer one (--last 2h0m0s), or ask about their time (--start"},
+		{&store.Store{}, store.Window{}, 0, " in the window: add the stage"},
+	} {
+		for _, kind := range RecordKinds() {
+			var b bytes.Buffer
+			err := WriteRecords(&b, c.s, kind, c.in, c.now)
+			if !errors.Is(err, query.ErrNoRecords) || !strings.Contains(err.Error(), "no records of "+kind+c.says) || b.Len() != 0 {
+				t.Errorf("%s in %v: %v, %d bytes", kind, c.in, err, b.Len())
+			}
+		}
+	}
+	name := filepath.Join(t.TempDir(), "none.parquet")
+	if err := WriteRecordsFile(name, s, "points", store.Window{From: 1, To: 2}, 0); !errors.Is(err, query.ErrNoRecords) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(name); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file is left: %v", err)
 	}
 }
 
@@ -182,7 +216,7 @@ func TestRecords(t *testing.T) {
 func TestGroups(t *testing.T) {
 	s := recorded(t, 30_000)
 	var b bytes.Buffer
-	if err := WriteRecords(&b, s, "samples", store.Window{}); err != nil {
+	if err := WriteRecords(&b, s, "samples", store.Window{}, 0); err != nil {
 		t.Fatal(err)
 	}
 	f, err := parquet.OpenFile(bytes.NewReader(b.Bytes()), int64(b.Len()))

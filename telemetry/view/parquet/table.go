@@ -23,6 +23,7 @@ var ErrNoTable = errors.New("there is no table of it")
 // table is rows with what a file says beside them.
 type table struct {
 	metadata map[string]string
+	empty    func() bool // without a row
 	write    func(w io.Writer, options ...parquet.WriterOption) error
 }
 
@@ -38,6 +39,12 @@ func tableOf[R any](name string, rows iter.Seq[R]) *table {
 	t := &table{metadata: map[string]string{"weir.table": name}}
 	for column, unit := range units(reflect.TypeFor[R]()) {
 		t.metadata["weir.unit."+column] = unit
+	}
+	t.empty = func() bool {
+		for range rows {
+			return false
+		}
+		return true
 	}
 	t.write = func(out io.Writer, options ...parquet.WriterOption) error {
 		w := parquet.NewGenericWriter[R](out, options...)
