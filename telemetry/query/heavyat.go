@@ -108,8 +108,13 @@ func (e *Engine) busiest(w store.Window, at At) ([]*store.Point, error) {
 		}
 	}
 	if len(byPoint) == 0 {
-		return nil, fmt.Errorf("%w of a measurement point of switch %s in the window: add lds_ingress or lds_egress to its graph, or ask about another port, direction or window",
-			ErrNoRecords, e.Store.Name(at.Switch))
+		var have store.Window
+		for i := range e.Store.Points {
+			if p := &e.Store.Points[i]; at.has(p) && (at.Direction == Either || p.Egress() == (at.Direction == Out)) {
+				have = have.Join(p.Window)
+			}
+		}
+		return nil, e.none("a measurement point of switch "+e.Store.Name(at.Switch), "add lds_ingress or lds_egress to its graph, ask about another port or direction", have)
 	}
 	best, found := uint16(0), false
 	for i := range byPoint {

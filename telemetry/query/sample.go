@@ -97,7 +97,7 @@ func (e *Engine) unite(of string) (*network, error) {
 		parts, from = append(parts, s.Sample), append(from, w)
 	}
 	if len(parts) == 0 {
-		return nil, fmt.Errorf("%w of a %s in the window: add the stage oblivious to the switches' graphs, or ask about another window", ErrNoRecords, of)
+		return nil, e.none("a "+of, "add the stage oblivious to the switches' graphs", e.Store.Of(of))
 	}
 	parts = cut(parts, e.Limits.orDefaults().Entries)
 	for i, w := range from {

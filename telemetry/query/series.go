@@ -70,6 +70,9 @@ func (e *Engine) Series(ctx context.Context, q *Question, step time.Duration) (*
 	}
 	slice := own.countSlices(&basis, of, partition)
 	if basis.Records == 0 {
+		if have := own.Store.Of(measurements(of)...); have != (store.Window{}) {
+			return nil, own.none("a "+of, "", have)
+		}
 		return nil, fmt.Errorf("%w (%s) in the window: ask about another one", ErrNoRecords, of)
 	}
 	s := &Series{Basis: basis, Of: q.Kind, StepNs: int64(step), Points: []SeriesPoint{}}
@@ -94,6 +97,14 @@ func (e *Engine) Series(ctx context.Context, q *Question, step time.Duration) (*
 		s.Points = append(s.Points, p)
 	}
 	return s, nil
+}
+
+// measurements are those that a kind's series counts.
+func measurements(of string) []string {
+	if of == ofCounts {
+		return []string{store.OfSamples, store.OfFragments}
+	}
+	return []string{of}
 }
 
 // countSlices fills a basis with the records of a measurement, of digests those of a partition, and returns their longest slice;

@@ -102,9 +102,13 @@ func (e *Engine) sketch(suits func(*store.Fragment) bool) (*sketch, error) {
 		return nil, err
 	}
 	var like *store.Fragment
+	var have store.Window // of all times
 	for i := range e.Store.Fragments {
 		f := &e.Store.Fragments[i]
-		if !f.Overlaps(basis.Window) || !suits(f) {
+		if !suits(f) {
+			continue
+		}
+		if have = have.Join(f.Window); !f.Overlaps(basis.Window) {
 			continue
 		}
 		if like == nil || f.ID.Sketch < like.ID.Sketch || f.ID.Sketch == like.ID.Sketch && f.From > like.From {
@@ -112,7 +116,7 @@ func (e *Engine) sketch(suits func(*store.Fragment) bool) (*sketch, error) {
 		}
 	}
 	if like == nil {
-		return nil, fmt.Errorf("%w of a sketch's fragments in the window: add the stage disketch to the switches' graphs, or ask about another window", ErrNoRecords)
+		return nil, e.none("a sketch's fragments", "add the stage disketch to the switches' graphs", have)
 	}
 	s := &sketch{Basis: basis, query: disketch.Query{Sketch: like.ID.Sketch, Hash: like.Hash}, epochs: like.Epochs, kind: like.Kind, unit: like.Unit}
 	s.query.Confidence = basis.Confidence

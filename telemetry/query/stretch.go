@@ -48,8 +48,12 @@ func (e *Engine) stretches(basis *Basis, from, to Place, flow *Key) ([]*stretch,
 	senders := e.points(basis.Window, from, fromEgress)
 	receivers := e.points(basis.Window, to, toEgress)
 	if len(senders) == 0 || len(receivers) == 0 {
-		return nil, fmt.Errorf("%w of measurement points for this way in the window: the stage %s belongs to %s, %s to %s", ErrNoRecords,
-			stageName(fromEgress), e.Store.Name(from.Switch), stageName(toEgress), e.Store.Name(to.Switch))
+		have := windowOf(e.points(e.Store.All(), from, fromEgress))
+		if len(senders) != 0 || have != (store.Window{}) && len(receivers) == 0 {
+			have = windowOf(e.points(e.Store.All(), to, toEgress))
+		}
+		return nil, e.none("measurement points for this way", fmt.Sprintf("the stage %s belongs to %s, %s to %s",
+			stageName(fromEgress), e.Store.Name(from.Switch), stageName(toEgress), e.Store.Name(to.Switch)), have)
 	}
 	matched := match(senders, receivers)
 	unlike, err := deleteUnlike(matched)
@@ -104,6 +108,14 @@ func (e *Engine) points(w store.Window, at Place, egress bool) (list []*store.Po
 		}
 	}
 	return list
+}
+
+// windowOf is the window of points' records; empty without any.
+func windowOf(list []*store.Point) (w store.Window) {
+	for _, p := range list {
+		w = w.Join(p.Window)
+	}
+	return w
 }
 
 // match puts the records of the same intervals together, in the order of the
