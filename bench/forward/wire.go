@@ -45,6 +45,8 @@ type Wire struct {
 	Speed uint64
 	// Progress is called for each step.
 	Progress bench.Progress
+	// Device, Weir and Command are for the report: what the device is, which program measures, and by which command line.
+	Device, Weir, Command string
 }
 
 // DefaultWire takes about ten minutes.
@@ -141,6 +143,10 @@ type WireReport struct {
 	Seconds float64   `json:"seconds"`
 	TX      string    `json:"tx"`
 	RX      string    `json:"rx"`
+	// Device is what the user calls it; empty: nothing. Weir is the version that measured, Command its command line.
+	Device  string `json:"device,omitempty"`
+	Weir    string `json:"weir,omitempty"`
+	Command string `json:"command,omitempty"`
 	// Interfaces are TX and RX.
 	Interfaces []WireInterface `json:"interfaces"`
 	Speed      uint64          `json:"speed_bps"` // of the link; 0: unknown
@@ -230,7 +236,7 @@ func RunWire(ctx context.Context, c Wire) (*WireReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &WireReport{Interfaces: ends, Began: time.Now().UTC(), TX: c.TX, RX: c.RX, Trial: c.Trial.Seconds(), Trials: c.Trials, Flows: c.Flows, Machine: bench.ThisMachine(), Speed: c.Speed}
+	r := &WireReport{Device: c.Device, Weir: c.Weir, Command: c.Command, Interfaces: ends, Began: time.Now().UTC(), TX: c.TX, RX: c.RX, Trial: c.Trial.Seconds(), Trials: c.Trials, Flows: c.Flows, Machine: bench.ThisMachine(), Speed: c.Speed}
 	steps := c.Rounds * len(c.Sizes)
 	for round := range c.Rounds {
 		var sizes []WireSize

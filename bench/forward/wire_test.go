@@ -200,6 +200,49 @@ func TestWirePage(t *testing.T) {
 	}
 }
 
+// TestWireHandOver: the page says what was measured, with what, and when; the CSV marks what is no result or was set by the source.
+func TestWireHandOver(t *testing.T) {
+	at := []WireLatency{{Share: 0.5, Rate: 400, P50: 5, P99: 7}}
+	r := WireReport{
+		Device: "ACME 4800 <2>", TX: "eth1", RX: "eth2", Weir: "weir v1.2.3", Command: "weir bench forward --tx eth1 --rx eth2", Began: time.Date(2026, 11, 27, 9, 0, 0, 0, time.UTC),
+		Interfaces: []WireInterface{{Name: "eth1", Driver: "ice", Firmware: "4.20", Bus: "0000:17:00.0", MTU: 1500}, {Name: "eth2", Namespace: "far", MTU: 9000}},
+		Machine:    bench.Machine{CPU: "AMD EPYC, 2 cores", Kernel: "6.18"},
+		Sizes: []WireSize{
+			{Size: 64, Throughput: 800, Offered: 2000, MRR: 900, Burst: 10, Latency: at},
+			{Size: 128, Throughput: 800, Offered: 900, MRR: 900, Burst: 10, Limited: true, BurstLimited: true, Latency: at},
+			{Size: 256, Throughput: 800, Offered: 2000, MRR: 700, Burst: 10, Latency: at, Invalid: "it is none"},
+		},
+	}
+	var text, page, table strings.Builder
+	if err := errors.Join(r.WriteText(&text), r.WriteHTML(&page), r.WriteCSV(&table)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"ACME 4800 &lt;2&gt;, eth1 to eth2", "eth1: driver ice, firmware 4.20, bus 0000:17:00.0, MTU 1500", "eth2: driver unknown, namespace far, MTU 9000", "weir v1.2.3",
+		"weir bench forward --tx eth1 --rx eth2", "AMD EPYC, 2 cores", "Linux 6.18", "2026-11-27 09:00:00 UTC", "<td>source-limited</td>", `<td class="invalid">INVALID</td>`,
+	} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("%s is not in the page: %s", want, &page)
+		}
+	}
+	if !strings.HasPrefix(text.String(), "ACME 4800 <2>, eth1 to eth2, link ") {
+		t.Errorf("%s", &text)
+	}
+	rows, err := csv.NewReader(strings.NewReader(table.String())).ReadAll()
+	if err != nil || !slices.Equal(rows[0], []string{"frame_bytes", "figure", "at", "value", "unit", "mark"}) {
+		t.Fatalf("%v: %v", rows[0], err)
+	}
+	for _, row := range rows[1:] {
+		want := map[string]string{"256": bench.Invalid}[row[0]]
+		if figure := row[1]; row[0] == "128" && figure != "source" && figure != "line" {
+			want = bench.SourceLimited
+		}
+		if row[5] != want {
+			t.Errorf("%v: want %q", row, want)
+		}
+	}
+}
+
 // TestWireFaults: what cannot be measured is refused before anything is sent.
 func TestWireFaults(t *testing.T) {
 	c := DefaultWire()
@@ -256,7 +299,7 @@ func TestWireContradictions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(text.String(), " 0.0 ") || !strings.Contains(page.String(), "<td>100.0000 %</td><td>-</td><td>-</td>") ||
-		!strings.Contains(table.String(), "64,latency_p50,50 % of throughput,,ns\n") || !strings.Contains(table.String(), "64,latency_loss,50 % of throughput,1,share\n") {
+		!strings.Contains(table.String(), "64,latency_p50,50 % of throughput,,ns,source-limited\n") || !strings.Contains(table.String(), "64,latency_loss,50 % of throughput,1,share,source-limited\n") {
 		t.Errorf("%s\n%s\n%s", &text, &page, &table)
 	}
 	if runs, _ := r.Runs(); slices.ContainsFunc(runs, func(x bench.Runs) bool { return strings.Contains(x.Metric, "latency") }) {
@@ -302,7 +345,7 @@ func TestWireLatencyRate(t *testing.T) {
 		t.Errorf("%q", s.Remarks())
 	}
 	var csv strings.Builder
-	if err := (&WireReport{Sizes: []WireSize{s}}).WriteCSV(&csv); err != nil || !strings.Contains(csv.String(), "64,latency_rate,100 % of throughput,150900,fps\n") {
+	if err := (&WireReport{Sizes: []WireSize{s}}).WriteCSV(&csv); err != nil || !strings.Contains(csv.String(), "64,latency_rate,100 % of throughput,150900,fps,source-limited\n") {
 		t.Errorf("%v: %s", err, &csv)
 	}
 	s.Latency[1].Rate, s.Latency[2].Rate = 0.97*0.9*s.Throughput, s.Throughput

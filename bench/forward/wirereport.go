@@ -11,11 +11,13 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/weirswitch/weir/bench"
 )
 
 // WriteText writes the report for a terminal.
 func (r *WireReport) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "%s to %s, link %s, trials of %g s, %d flows, on %s, Linux %s\n\n", r.TX, r.RX, r.speed(), r.Trial, r.Flows, r.Machine.CPU, r.Machine.Kernel)
+	fmt.Fprintf(w, "%s, link %s, trials of %g s, %d flows, on %s, Linux %s\n\n", r.Title(), r.speed(), r.Trial, r.Flows, r.Machine.CPU, r.Machine.Kernel)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "frame B\tthroughput fps\tof the line\tmost that arrives\tp50 us at 50 %\tp99.9 us\tburst frames\tbuffer us\t  remarks")
 	for i := range r.Sizes {
@@ -24,6 +26,51 @@ func (r *WireReport) WriteText(w io.Writer) error {
 		fmt.Fprintf(t, "%d\t%.0f\t%s\t%.0f\t%s\t%s\t%.0f\t%s\t  %s\n", s.Size, s.Throughput, s.OfLine(), s.MRR, micro(l.P50), micro(l.P999), s.Burst, micro(s.BufferNs), s.Remarks())
 	}
 	return t.Flush()
+}
+
+// Title names the device, or else the interfaces that it joins.
+func (r *WireReport) Title() string {
+	ends := r.TX + " to " + r.RX
+	if r.Device != "" {
+		return r.Device + ", " + ends
+	}
+	return ends
+}
+
+// what describes an interface.
+func (i WireInterface) what() string {
+	all := []string{"driver " + cmp.Or(i.Driver, "unknown")}
+	for _, f := range []struct{ name, value string }{{"version", i.Version}, {"firmware", i.Firmware}, {"bus", i.Bus}, {"namespace", i.Namespace}} {
+		if f.value != "" {
+			all = append(all, f.name+" "+f.value)
+		}
+	}
+	return strings.Join(append(all, fmt.Sprintf("MTU %d", i.MTU)), ", ")
+}
+
+// fact is a row of the page's first table.
+type fact struct{ Name, Value string }
+
+// facts are what the figures hold for.
+func (r *WireReport) facts() []fact {
+	var all []fact
+	add := func(name, value string) {
+		if value != "" {
+			all = append(all, fact{name, value})
+		}
+	}
+	add("device under test", r.Device)
+	for n, i := range r.Interfaces {
+		add([]string{"sends", "receives"}[n%2], i.Name+": "+i.what())
+	}
+	add("link", r.speed())
+	add("measured", fmt.Sprintf("%s, in %.0f s", r.Began.Format("2006-01-02 15:04:05 UTC"), r.Seconds))
+	add("trials", fmt.Sprintf("of %g s, at most %d at a rate, %d flows", r.Trial, r.Trials, r.Flows))
+	add("by", r.Weir)
+	add("command", r.Command)
+	add("processor", r.Machine.CPU)
+	add("kernel", "Linux "+r.Machine.Kernel)
+	return all
 }
 
 func (r *WireReport) speed() string {
@@ -102,46 +149,65 @@ func (s *WireSize) Remarks() string {
 // leastReached is how much of the rate that was asked for a source must have sent for a figure to be called by that rate.
 const leastReached = 0.95
 
-// WriteCSV writes a line for each figure: size, figure, at, value, unit.
+// WriteCSV writes a line for each figure: size, figure, at, value, unit, mark. The mark is INVALID where the size's figures are no result,
+// source-limited where the source, not the device, set the figure, or empty.
 func (r *WireReport) WriteCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
-	line := func(size int, figure, at string, value float64, unit string) {
-		_ = c.Write([]string{strconv.Itoa(size), figure, at, strconv.FormatFloat(value, 'f', -1, 64), unit}) // Flush has the error
-	}
-	_ = c.Write([]string{"frame_bytes", "figure", "at", "value", "unit"})
+	_ = c.Write([]string{"frame_bytes", "figure", "at", "value", "unit", "mark"}) // Flush has the error
 	for i := range r.Sizes {
 		s := &r.Sizes[i]
-		_ = c.Write([]string{strconv.Itoa(s.Size), "source", s.Source, "", ""})
-		line(s.Size, "throughput", "", s.Throughput, "fps")
-		line(s.Size, "line", "", s.Line, "fps")
-		line(s.Size, "mrr", "", s.MRR, "fps")
-		line(s.Size, "burst", "", s.Burst, "frames")
-		line(s.Size, "buffer", "", s.BufferNs, "ns")
-		for _, p := range s.Loss {
-			line(s.Size, "loss", strconv.FormatFloat(p.Rate, 'f', 0, 64)+" fps", p.Loss, "share")
+		write := func(figure, at, value, unit string, limited bool) {
+			_ = c.Write([]string{strconv.Itoa(s.Size), figure, at, value, unit, s.mark(limited)})
 		}
-		for _, l := range s.Latency {
-			at := fmt.Sprintf("%.0f %% of throughput", 100*l.Share)
-			line(s.Size, "latency_rate", at, l.Rate, "fps")
-			line(s.Size, "latency_loss", at, l.Loss, "share")
+		line := func(figure, at string, value float64, unit string, limited bool) {
+			write(figure, at, strconv.FormatFloat(value, 'f', -1, 64), unit, limited)
+		}
+		write("source", s.Source, "", "", false)
+		line("throughput", "", s.Throughput, "fps", s.Limited)
+		line("line", "", s.Line, "fps", false)
+		line("mrr", "", s.MRR, "fps", s.mrrLimited())
+		line("burst", "", s.Burst, "frames", s.BurstLimited)
+		line("buffer", "", s.BufferNs, "ns", s.BurstLimited)
+		for _, p := range s.Loss {
+			line("loss", strconv.FormatFloat(p.Rate, 'f', 0, 64)+" fps", p.Loss, "share", false)
+		}
+		for j := range s.Latency {
+			l := &s.Latency[j]
+			at, limited := fmt.Sprintf("%.0f %% of throughput", 100*l.Share), s.latencyLimited(l)
+			line("latency_rate", at, l.Rate, "fps", limited)
+			line("latency_loss", at, l.Loss, "share", limited)
 			for _, f := range []struct {
 				name  string
 				value float64
 			}{{"min", l.Least}, {"p50", l.P50}, {"p99", l.P99}, {"p999", l.P999}, {"max", l.Most}, {"pdv", l.PDV}} {
 				if !l.measured() {
-					_ = c.Write([]string{strconv.Itoa(s.Size), "latency_" + f.name, at, "", "ns"})
+					write("latency_"+f.name, at, "", "ns", limited)
 					continue
 				}
-				line(s.Size, "latency_"+f.name, at, f.value, "ns")
+				line("latency_"+f.name, at, f.value, "ns", limited)
 			}
 		}
 		if s.Invalid != "" {
-			_ = c.Write([]string{strconv.Itoa(s.Size), "invalid", s.Invalid, "", ""})
+			write("invalid", s.Invalid, "", "", false)
 		}
 	}
 	c.Flush()
 	return c.Error()
 }
+
+// mark is what a figure is to be read with.
+func (s *WireSize) mark(limited bool) string {
+	switch {
+	case s.Invalid != "":
+		return bench.Invalid
+	case limited:
+		return bench.SourceLimited
+	}
+	return ""
+}
+
+// LatencyMark is that of a latency.
+func (s *WireSize) LatencyMark(l WireLatency) string { return s.mark(s.latencyLimited(&l)) }
 
 // diagram is a picture of the page: lines and ticks in a box of 640 by 240.
 type diagram struct {
@@ -301,7 +367,7 @@ func (r *WireReport) diagrams() []diagram {
 
 // WriteHTML writes the report as one page without anything from elsewhere.
 func (r *WireReport) WriteHTML(w io.Writer) error {
-	return wirePage.Execute(w, map[string]any{"Report": r, "Speed": r.speed(), "Diagrams": r.diagrams(), "Began": r.Began.Format("2006-01-02 15:04:05 UTC")})
+	return wirePage.Execute(w, map[string]any{"Report": r, "Facts": r.facts(), "Diagrams": r.diagrams()})
 }
 
 var wirePage = template.Must(template.New("wire").Funcs(template.FuncMap{
@@ -310,16 +376,17 @@ var wirePage = template.Must(template.New("wire").Funcs(template.FuncMap{
 	"loss": func(v float64) string { return fmt.Sprintf("%.4f %%", 100*v) },
 	"pc":   func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) },
 }).Parse(`<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>RFC 2544: {{.Report.TX}} to {{.Report.RX}}</title>
+<html lang="en"><head><meta charset="utf-8"><title>RFC 2544: {{.Report.Title}}</title>
 <style>
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #1a1a1a; background: #fff }
 table { border-collapse: collapse; margin: 1em 0 } th, td { padding: .2em .8em; border-bottom: 1px solid #ccc; text-align: right }
-td:last-child, th:last-child { text-align: left } .invalid { color: #b00020; font-weight: bold }
+td:last-child, th:last-child, .facts th { text-align: left } .invalid { color: #b00020; font-weight: bold }
 svg { max-width: 100%; height: auto } text { font: 12px system-ui, sans-serif }
 </style></head><body>
-<h1>{{.Report.TX}} to {{.Report.RX}}</h1>
-<p>Measured {{.Began}} in {{n .Report.Seconds}} s with weir bench forward. Link {{.Speed}}; trials of {{.Report.Trial}} s, at most {{.Report.Trials}} at a rate; {{.Report.Flows}} flows.
-{{.Report.Machine.CPU}}, Linux {{.Report.Machine.Kernel}}.</p>
+<h1>{{.Report.Title}}</h1>
+<table class="facts"><tbody>
+{{range .Facts}}<tr><th scope="row">{{.Name}}</th><td>{{.Value}}</td></tr>
+{{end}}</tbody></table>
 <table><thead><tr><th>frame B</th><th>throughput fps</th><th>of the line</th><th>most that arrives fps</th><th>burst frames</th><th>buffer us</th><th>remarks</th></tr></thead><tbody>
 {{range .Report.Sizes}}<tr><td>{{.Size}}</td><td>{{n .Throughput}}</td><td>{{.OfLine}}</td><td>{{n .MRR}}</td><td>{{n .Burst}}</td><td>{{us .BufferNs}}</td><td{{if .Invalid}} class="invalid"{{end}}>{{.Remarks}}</td></tr>
 {{end}}</tbody></table>
@@ -331,8 +398,8 @@ svg { max-width: 100%; height: auto } text { font: 12px system-ui, sans-serif }
 {{range $i, $l := .Lines}}<polyline points="{{$l.Points}}" fill="none" stroke="{{$l.Colour}}" stroke-width="2"/><text x="655" y="0" dy="{{$i}}.2em" style="font-size:14px" fill="{{$l.Colour}}">{{$l.Name}}</text>
 {{end}}</svg>
 {{end}}<h2>Latency</h2>
-<table><thead><tr><th>frame B</th><th>load</th><th>fps</th><th>lost</th><th>min us</th><th>p50</th><th>p99</th><th>p99.9</th><th>max</th><th>variation us</th></tr></thead><tbody>
-{{range .Report.Sizes}}{{$size := .Size}}{{range .Latency}}<tr><td>{{$size}}</td><td>{{pc .Share}}</td><td>{{n .Rate}}</td><td>{{loss .Loss}}</td><td>{{us .Least}}</td><td>{{us .P50}}</td><td>{{us .P99}}</td><td>{{us .P999}}</td><td>{{us .Most}}</td><td>{{us .PDV}}</td></tr>
+<table><thead><tr><th>frame B</th><th>load</th><th>fps</th><th>lost</th><th>min us</th><th>p50</th><th>p99</th><th>p99.9</th><th>max</th><th>variation us</th><th>remarks</th></tr></thead><tbody>
+{{range .Report.Sizes}}{{$size := .}}{{range .Latency}}<tr><td>{{$size.Size}}</td><td>{{pc .Share}}</td><td>{{n .Rate}}</td><td>{{loss .Loss}}</td><td>{{us .Least}}</td><td>{{us .P50}}</td><td>{{us .P99}}</td><td>{{us .P999}}</td><td>{{us .Most}}</td><td>{{us .PDV}}</td><td{{if $size.Invalid}} class="invalid"{{end}}>{{$size.LatencyMark .}}</td></tr>
 {{end}}{{end}}</tbody></table>
 <p>Latency is of every frame, from the source's clock reading before it is sent to the sink's program at reception, so it has the machine's own share. The variation is the 99.9th percentile less the least (RFC 8219, 7.3.1).
 The buffer is the longest burst without loss in time, less what the device forwards meanwhile (RFC 9004).</p>

@@ -85,3 +85,11 @@ func edit(t *testing.T, file string, change func(*forward.WireSize)) string {
 	}
 	return path
 }
+
+// TestShellCommand: a report's command line is one that a shell takes back.
+func TestShellCommand(t *testing.T) {
+	got := commandLine([]string{"/tmp/x", "bench", "forward", "--device", "ACME's <2>", "--csv", ""})
+	if want := `weir bench forward --device 'ACME'\''s <2>' --csv ''`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -35,6 +36,7 @@ func (o *wireOptions) add(cmd *cobra.Command) {
 	f.StringVar(&o.srcNet, "src-net", "", "network of the source addresses; default: 198.18.0.0/16")
 	f.StringVar(&o.dstNet, "dst-net", "", "network of the destination addresses; default: 198.19.0.0/16")
 	f.StringVar(&o.speed, "speed", "", "the link's speed, as in 10Gbps; default: what --tx says")
+	f.StringVar(&o.Device, "device", "", "what your device is, as \"ACME 4800, firmware 2.1\", for the report")
 	f.StringVar(&o.html, "html", "", "write the report of your device as a page to `FILE`")
 	f.StringVar(&o.csv, "csv", "", "write its figures as CSV to `FILE`")
 }
@@ -42,7 +44,7 @@ func (o *wireOptions) add(cmd *cobra.Command) {
 // notOfWires are the flags that are for the devices of weir bench forward alone, and ofWires those for a device of the user's.
 var (
 	notOfWires = []string{"dut", "flood", "ports", "mrr-only", "soak", "before", "placement", "dut-core", "busy-poll", "ring", "poll", "raw", "plot"}
-	ofWires    = []string{"tx-namespace", "rx-namespace", "dst-mac", "src-net", "dst-net", "speed", "html", "csv"}
+	ofWires    = []string{"tx-namespace", "rx-namespace", "dst-mac", "src-net", "dst-net", "speed", "device", "html", "csv"}
 )
 
 func (o *wireOptions) run(cmd *cobra.Command, all *benchForwardOptions) error {
@@ -55,6 +57,7 @@ func (o *wireOptions) run(cmd *cobra.Command, all *benchForwardOptions) error {
 	var err error
 	c := o.Wire
 	c.Seed, c.Core = all.Seed, all.Cores.Source
+	c.Weir, c.Command = strings.TrimSpace(versionLine()), commandLine(os.Args)
 	f := cmd.Flags()
 	for _, name := range notOfWires {
 		if f.Changed(name) {
@@ -166,3 +169,17 @@ func writable(file string) error {
 	}
 	return nil
 }
+
+// commandLine writes a command line as a shell takes it.
+func commandLine(args []string) string {
+	words := []string{"weir"}
+	for _, word := range args[1:] {
+		if word == "" || strings.ContainsFunc(word, func(c rune) bool { return !strings.ContainsRune(plainInShell, c) }) {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
+}
+
+const plainInShell = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+./,:@%"
