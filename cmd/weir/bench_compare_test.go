@@ -5,9 +5,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/bench/forward"
 )
 
@@ -91,5 +93,28 @@ func TestShellCommand(t *testing.T) {
 	got := commandLine([]string{"/tmp/x", "bench", "forward", "--device", "ACME's <2>", "--csv", ""})
 	if want := `weir bench forward --device 'ACME'\''s <2>' --csv ''`; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestRoundsInDocs: each example that compares measures enough rounds.
+func TestRoundsInDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/bench.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for i, block := range strings.Split(string(text), "```") {
+		if i%2 == 0 || !strings.Contains(block, "weir bench compare") {
+			continue
+		}
+		for _, rest := range strings.Split(block, "--rounds ")[1:] {
+			checked++
+			if n, err := strconv.Atoi(strings.Fields(rest)[0]); err != nil || n < bench.EnoughRuns {
+				t.Errorf("--rounds %s: %v, want %d or more", rest, err, bench.EnoughRuns)
+			}
+		}
+	}
+	if checked < 4 {
+		t.Errorf("%d examples were found", checked)
 	}
 }
