@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +60,44 @@ func TestReloadUnderLoad(t *testing.T) {
 	if lines := strings.Count(string(text), `"call":"test"`); err != nil || lines == 0 || lines > reloads {
 		t.Errorf("%d lines in the audit log of %d reloads, %v", lines, reloads, err)
 	}
+}
+
+// TestPortDownForgets: a port whose link goes down has no learned station any more; the static one, and that of the
+// other port, stay.
+func TestPortDownForgets(t *testing.T) {
+	b := newBed(t)
+	b.write(t, `[switch]
+name = "s1"
+graph = ["parse", "l2"]
+[workers]
+poll = "interrupt"
+[[port]]
+interface = "p0"
+[[port]]
+interface = "p1"
+[[stages.l2.static]]
+mac = "02:00:00:00:09:09"
+port = "p1"
+[control]
+socket = "$DIR/s1.sock"
+`)
+	b.start(t)
+	b.exchange(t, 3)
+	fdb := func() string {
+		var all []string
+		entries, _ := b.Fdb()
+		for e := range entries {
+			all = append(all, fmt.Sprintf("%s %v", e.Port, e.Static))
+		}
+		slices.Sort(all)
+		return strings.Join(all, ", ")
+	}
+	b.await(t, "both stations are learned", func() bool { return fdb() == "p0 false, p1 false, p1 true" })
+	if err := b.ns.SetDown("p1"); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, "the station of p1 is forgotten", func() bool { return fdb() == "p0 false, p1 true" })
+	b.stop(t)
 }
 
 // TestSetFdb: a static station comes, moves what was learned, and goes; learned

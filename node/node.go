@@ -376,6 +376,11 @@ func (n *Node) Run(ctx context.Context) error {
 	n.began = true
 	stop := make(chan struct{})
 	var beside sync.WaitGroup // goroutines beside the packet path
+	// What changed since the stages were built.
+	select {
+	case n.portsChanged <- struct{}{}:
+	default:
+	}
 	beside.Go(func() { n.followPorts(stop) })
 	beside.Go(func() { n.followKernel(stop) })
 	if n.path.Spool != nil {

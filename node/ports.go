@@ -103,7 +103,8 @@ func (c *portChange) open() error {
 
 // stagePort is a port as stages see it.
 func stagePort(i port.Info, c *config.Config) pipeline.Port {
-	return pipeline.Port{Name: i.Name, MaxFrame: i.MaxFrame, MTU: i.MTU, BitsPerSecond: i.Speed, TxRing: c.Dataplane.TXRing}
+	down := i.State != port.StateUp && i.State != "" // ports of memory and captures have no state
+	return pipeline.Port{Name: i.Name, MaxFrame: i.MaxFrame, MTU: i.MTU, BitsPerSecond: i.Speed, TxRing: c.Dataplane.TXRing, Down: down}
 }
 
 // configure gives ports that stay their settings, all or none.
@@ -179,7 +180,7 @@ func (c *portChange) finish() {
 	}
 }
 
-// followPorts gives the stages new MTUs and speeds of interfaces, until stop is closed.
+// followPorts gives the stages new MTUs, speeds and states of interfaces, until stop is closed.
 func (n *Node) followPorts(stop <-chan struct{}) {
 	for {
 		select {

@@ -83,7 +83,7 @@ type Background interface {
 // PortFollower is a Module that follows what ports become by themselves, beside
 // changes of the configuration. FollowPorts may be called from anywhere, while packets
 // flow, but not while the module's configuration changes: the numbers and names are those that
-// the module knows, and MaxFrame and BitsPerSecond those of now.
+// the module knows, and MaxFrame, BitsPerSecond and Down those of now.
 type PortFollower interface {
 	FollowPorts(ports []Port)
 }
@@ -177,6 +177,8 @@ type Port struct {
 	// TxRing is how many packets can wait in a worker's transmit queue of the
 	// port, 0 if that is not known.
 	TxRing int
+	// Down: the port cannot carry packets now, as its link is down or its interface is gone.
+	Down bool
 }
 
 // PortNames returns the names of ports by number. A port that the switch has no more

@@ -1,6 +1,7 @@
 package l2
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +29,7 @@ type Counters struct {
 	Learned       uint64             `json:"learned"`        // stations learned
 	Moved         uint64             `json:"moved"`          // stations seen on another port than before
 	Aged          uint64             `json:"aged"`           // stations forgotten for silence
-	Flushed       uint64             `json:"flushed"`        // stations forgotten by command
+	Flushed       uint64             `json:"flushed"`        // stations forgotten by command, by a guard, or as their port went down
 	Entries       uint64             `json:"entries"`        // addresses in the table now, static ones included
 	Static        uint64             `json:"static"`         // static addresses
 }
@@ -73,7 +74,7 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 		{"learned_stations_total", "stations learned", c.Learned, false},
 		{"moved_stations_total", "stations seen on another port than before", c.Moved, false},
 		{"aged_stations_total", "stations forgotten for silence", c.Aged, false},
-		{"flushed_stations_total", "stations forgotten by command", c.Flushed, false},
+		{"flushed_stations_total", "stations forgotten by command, by a guard, or as their port went down", c.Flushed, false},
 		{"fdb_entries", "addresses in the table, static ones included", c.Entries, true},
 		{"fdb_static_entries", "static addresses in the table", c.Static, true},
 	} {
@@ -121,7 +122,17 @@ func (m *Module) Flush() int {
 	return m.flush(func(uint16, uint16) bool { return true })
 }
 
-// FlushPort forgets the addresses learned on a port, which went down, say.
+// FollowPorts implements pipeline.PortFollower: what was learned on a port that is down is forgotten, so its stations
+// are looked for on all others. The events that workers sent before come first, or they would be learned again.
+func (m *Module) FollowPorts(ports []pipeline.Port) {
+	if m.inline || !slices.ContainsFunc(ports, func(p pipeline.Port) bool { return p.Down }) {
+		return
+	}
+	m.write()
+	m.flush(func(_, port uint16) bool { return int(port) < len(ports) && ports[port].Down })
+}
+
+// FlushPort forgets the addresses learned on a port.
 func (m *Module) FlushPort(port uint16) int {
 	return m.flush(func(_, p uint16) bool { return p == port })
 }

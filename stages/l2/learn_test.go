@@ -39,6 +39,44 @@ func TestRunLearns(t *testing.T) {
 	}
 }
 
+// TestPortDown: a port that is down loses what was learned there, also what the table's writer does not know yet, but no
+// static station; those of other ports stay, and the station is learned again on another port.
+func TestPortDown(t *testing.T) {
+	c := DefaultConfig()
+	c.Static = []Static{{MAC: stationMAC(9).String(), Port: "p1"}}
+	m := newModule(t, c, "p0", "p1", "p2")
+	s, b := m.Stage(0).(*stage), newBatch(t, 64)
+	send := func(port uint16, dst, src int) (out uint16) {
+		b.Now = clockTAI()
+		addPacket(t, b, port, ether(stationMAC(dst), stationMAC(src), 0x0800, 60))
+		s.Process(b)
+		out = b.Pkts[0].OutPort
+		if b.Copied > 0 {
+			out = flooded
+		}
+		release(b)
+		return out
+	}
+	send(0, 2, 1)
+	m.write()
+	send(1, 1, 2) // waits for the writer
+	m.FollowPorts([]pipeline.Port{{Name: "p0"}, {Name: "p1", Down: true}, {Name: "p2"}})
+	if c := m.Counters(); c.Entries != 2 || c.Static != 1 || c.Flushed != 1 {
+		t.Errorf("counters %+v, want the static station and the one of p0", c)
+	}
+	if out := send(0, 2, 1); out != flooded {
+		t.Errorf("a packet to the station of the port that is down leaves by %d alone", out)
+	}
+	if out := send(0, 9, 1); out != 1 {
+		t.Errorf("a packet to the static station leaves by %d", out)
+	}
+	send(2, 1, 2)
+	m.write()
+	if out := send(0, 2, 1); out != 2 {
+		t.Errorf("a packet to the station that has moved leaves by %d", out)
+	}
+}
+
 // TestOrderWithRun keeps a flow going to a station that comes, moves and is
 // flushed, while Run learns: no port sees two packets in the wrong order, and
 // the station's own port misses none.
