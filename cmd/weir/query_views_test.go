@@ -350,7 +350,7 @@ func faultViews(t *testing.T, collector *liveCollect, records string) {
 		says   string
 	}{
 		{"entropy", 1, "no records"},
-		{"volume --start 1 --end 2", 1, "another window"},
+		{"volume --start 1 --end 2", 1, "there are some from 2001-"},
 		{"volume --start 2 --end 1", 2, "--end 1: it must be behind --start"},
 		{"volume --src ten --port x", 2, "weir: --src: \"ten\" is no prefix"},
 		{"delay --from s8 --to s9", 2, `"s8" sent no records`},

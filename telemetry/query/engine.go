@@ -48,6 +48,7 @@ type Engine struct {
 
 	ctx     context.Context // of the question that this engine was made for; nil: none
 	wires   *wiring         // of the store and the links; nil: not read yet
+	piece   bool            // of a series, which has the times of records
 	decoded Paths           // of all pieces of a series; nil: of each question anew
 	// unions are the samples that the question joined already; nil: none are kept.
 	unions map[string]*network

@@ -49,5 +49,8 @@ func timesOf(w store.Window) (ends [2]string) {
 
 // none is the error of a question about a measurement of which the window has no record. have is of the records of it from all times.
 func (e *Engine) none(what, remedy string, have store.Window) error {
+	if e.piece {
+		return fmt.Errorf("%w of %s in this step", ErrNoRecords, what)
+	}
 	return Lacking{What: what, Remedy: remedy, Window: e.window(), Have: have, Newest: e.Store.All().To, Now: e.Now}.Err()
 }

@@ -67,6 +67,11 @@ func TestOldRecords(t *testing.T) {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}
+	for _, p := range ask[*Series](t, &Engine{Store: s, Window: store.Window{To: 10 << 30}}, &Question{Kind: KindVolume, Step: 1 << 30}).Points {
+		if strings.Contains(p.Fault, "--") || len(p.Values) == 0 && p.Fault != "no records of a sample in this step" {
+			t.Errorf("a step has the times of all: %+v", p)
+		}
+	}
 	for _, q := range []*Question{{Kind: KindVolume}, {Kind: KindPath}} {
 		if _, err := (&Engine{Store: &store.Store{}}).Ask(context.Background(), q); !errors.Is(err, ErrNoRecords) || !strings.Contains(err.Error(), "add the stage") {
 			t.Errorf("%+v: %v", q, err)

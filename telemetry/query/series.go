@@ -180,6 +180,7 @@ func divide(w store.Window, step int64) (pieces []store.Window, err error) {
 // point asks about one piece. Errors that hold for all pieces end the series.
 func (e *Engine) point(ctx context.Context, q *Question, w store.Window) (SeriesPoint, error) {
 	own := *e
+	own.piece = true
 	own.Window, own.unions = w, map[string]*network{}
 	answer, err := kinds[q.Kind].ask(ctx, &own, q)
 	p := SeriesPoint{Window: w, Values: []SeriesValue{}}
