@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/dataplane/lab/grade"
+	"github.com/weirswitch/weir/dataplane/lab/labpath"
 	"github.com/weirswitch/weir/telemetry/view/api"
 )
 
@@ -27,7 +28,7 @@ func newLabCommand() *cobra.Command {
 			Use: use + " FILE", Short: short, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				// The context ends at a signal: an interrupted lab is taken down, not left behind.
-				c := &lab.Command{Out: cmd.OutOrStdout(), Err: os.Stderr, JSON: asJSON, Keep: keep, Examine: gradeLab, Linger: linger}
+				c := &lab.Command{Out: cmd.OutOrStdout(), Err: os.Stderr, JSON: asJSON, Keep: keep, Examine: gradeLab, Linger: linger, Switches: checkSwitches}
 				return labStatus(run(cmd.Context(), c, args[0]))
 			},
 		}
@@ -49,6 +50,12 @@ func newLabCommand() *cobra.Command {
 	add("status", "Show what there is of the lab; FILE may be the lab's name",
 		func(_ context.Context, c *lab.Command, file string) error { return c.Status(file) })
 	return command
+}
+
+// checkSwitches reports the faults in the switches' configurations.
+func checkSwitches(c *lab.Config) error {
+	_, err := labpath.Switches(c)
+	return err
 }
 
 // gradeLab asks the lab's collector, or its records without one.

@@ -12,6 +12,29 @@ const mistakesGood = "[switch]\nname = \"s1\"\ngraph = [\"parse\", \"patch\"]\n[
 
 const mistakesLab = "name = \"l\"\n[[host]]\nname = \"h1\"\n[[host]]\nname = \"h2\"\n[[link]]\nendpoints = [\"h1\", \"h2\"]\n"
 
+const mistakesSwitches = `name = "l"
+[[host]]
+name = "h1"
+[[switch]]
+name = "s1"
+graph = ["parse", "l2", "lds_egres"]
+[switch.config.stages.l2]
+ageing = "fast"
+[[switch]]
+name = "s2"
+[switch.config.switch]
+graph = ["parse", "lds_ingress", "l2"]
+[switch.config.stages.lds_ingress]
+colunms = 5
+[[switch.config.port]]
+name = "p9"
+queues = 1000
+[[link]]
+endpoints = ["h1", "s1:p0"]
+[[link]]
+endpoints = ["s1:p1", "s2:p0"]
+`
+
 // mistakes are what people type on their first evening. A file of a mistake is FILE in its command line.
 var mistakes = []struct {
 	what string
@@ -41,6 +64,8 @@ var mistakes = []struct {
 	{"a link that loses more than all", "name = \"l\"\n[[host]]\nname = \"h1\"\n[[host]]\nname = \"h2\"\n[[link]]\nendpoints = [\"h1\", \"h2\"]\nloss = 5\ndelay = \"1m\"\nrate = \"fast\"\n", "lab check FILE"},
 	{"traffic of an unknown kind", mistakesLab + "[[traffic]]\nkind = \"pings\"\nfrom = \"h1\"\nto = \"h2\"\n", "lab check FILE"},
 	{"traffic from an unknown host", mistakesLab + "[[traffic]]\nkind = \"ping\"\nfrom = \"h3\"\nto = \"h2\"\n", "lab check FILE"},
+	{"switches of a lab with letters and values wrong", mistakesSwitches, "lab check FILE"},
+	{"the same lab, brought up", mistakesSwitches, "lab up FILE"},
 	{"a file without its flag", mistakesGood, "switch FILE"},
 	{"a command for a switch that weir does not have", mistakesGood, "run FILE"},
 	{"a view without its group", "", "ctl ports"},

@@ -31,6 +31,8 @@ type Command struct {
 	// Keep and Examine are those of [Options].
 	Keep    string
 	Examine func(context.Context, *Evidence) (Answers, error)
+	// Switches looks at the switches' own configurations before anything is made; nil: each switch does as it starts.
+	Switches func(*Config) error
 	// Linger keeps the collector of a run, and its page, until the context ends.
 	Linger bool
 }
@@ -42,6 +44,11 @@ func (c *Command) open(file string) (*Config, Options, error) {
 			err = fmt.Errorf("this is the file of one switch: weir switch -c %s", file)
 		}
 		return nil, Options{}, &Failure{inFile(file, err), 2}
+	}
+	if c.Switches != nil {
+		if err := c.Switches(config); err != nil {
+			return nil, Options{}, &Failure{inFile(file, err), 2}
+		}
 	}
 	return config, Options{File: file, Progress: newConsole(c.Err), Keep: c.Keep, Examine: c.Examine}, nil
 }
@@ -90,7 +97,7 @@ func (c *Command) Run(ctx context.Context, file string) error {
 }
 
 // Check is `weir lab check`: it reads the file and what the switches in it are given, and says what is wrong; nothing is
-// made. check looks at the switches' own configurations.
+// made. check looks at what the switches must have in common.
 func (c *Command) Check(file string, check func(*Config) error) error {
 	config, _, err := c.open(file)
 	if err != nil {

@@ -17,6 +17,9 @@ import (
 
 // Config is one lab file.
 type Config struct {
+	path  string           // of the file; empty: there is none
+	lines *tomlfile.Faults // knows the line of each key; nil: there is no file
+
 	// Name of the lab, unique on the machine: letters, digits, dot, underscore and dash, at most 32.
 	Name string `toml:"name"`
 	// Static gives all hosts permanent neighbour entries for each other instead
@@ -229,6 +232,7 @@ func parse(text []byte, name, path string) (*Config, error) {
 	if !f.Empty() {
 		return nil, f.Err(path)
 	}
+	c.path, c.lines = path, f
 	c.expandLinks()
 	return c, nil
 }

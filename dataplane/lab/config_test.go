@@ -58,7 +58,7 @@ to = "h1"
 			{Kind: "flows", From: "h2", To: "h1", Count: 100_000, Rate: 50_000, Flows: 1000, Size: 64, Window: 1024, Distribution: "equal", Port: 9, Addresses: "hosts"},
 		},
 	}
-	if diff := cmp.Diff(want, c, cmpopts.IgnoreUnexported(Traffic{}, Host{}, Switch{}, Link{})); diff != "" {
+	if diff := cmp.Diff(want, c, cmpopts.IgnoreUnexported(Config{}, Traffic{}, Host{}, Switch{}, Link{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -108,7 +108,7 @@ var layers = []layer{
 		"the lab starts the binary like any user and reads its JSON, so that it tests what is shipped"},
 	{"dataplane/vm", nil, "it runs virtual machines, and knows no more of weir than any user"},
 	{"dataplane/vm/guest", []string{"dataplane/lab", "dataplane/lab/netns", "dataplane/vm"}, "the guest starts the binary like any user"},
-	{"dataplane/lab/labpath", []string{"config", "dataplane/lab", "internal/tomlfile", "stages/l3", "stages/parse", "telemetry/hash", "telemetry/query"},
+	{"dataplane/lab/labpath", []string{"config", "dataplane/lab", "stages/l3", "stages/parse", "telemetry/hash", "telemetry/query"},
 		"paths follow from the lab's file and the switches' configurations, by the functions with which switches choose next hops"},
 	{"dataplane/lab/grade", []string{"config", "dataplane/lab", "dataplane/lab/labpath", "dataplane/lab/relay", "stages/disketch", "stages/lds", "stages/oblivious", "stages/pint", "telemetry/oblivious", "telemetry/pint/plan", "telemetry/query", "telemetry/store", "telemetry/view/text"},
 		"it compares what the lab knows with what queries answer, so it knows both; a collector is behind an interface"},

@@ -4,12 +4,10 @@ package labpath
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/dataplane/lab"
-	"github.com/weirswitch/weir/internal/tomlfile"
 	"github.com/weirswitch/weir/stages/l3"
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -55,25 +53,32 @@ func Load(file, key string) (*Paths, error) {
 	return New(c)
 }
 
-// New reads the configurations of a lab's switches.
-func New(c *lab.Config) (*Paths, error) {
+// Switches reads the configurations of a lab's switches, in the order of the file. The error joins the faults of all of them.
+func Switches(c *lab.Config) (switches []*config.Config, err error) {
 	texts, err := c.SwitchConfigs()
 	if err != nil {
 		return nil, err
 	}
-	p := &Paths{lab: c, routers: map[uint32]*router{}, owner: map[netip.Addr]uint32{}, byLinks: map[[2]*lab.Host][]uint32{}}
-	ids := map[string]uint32{}
 	var faults []error
 	for i, text := range texts {
-		name := c.Switches[i].Name
 		sw, err := config.Parse(text)
 		if err != nil {
-			faults = append(faults, ofSwitch(name, err)...)
-			continue
+			faults = append(faults, c.SwitchFaults(i, err)...)
 		}
-		if len(faults) > 0 {
-			continue // nothing is to be compared with what is wrong
-		}
+		switches = append(switches, sw)
+	}
+	return switches, errors.Join(faults...)
+}
+
+// New reads the configurations of a lab's switches.
+func New(c *lab.Config) (*Paths, error) {
+	switches, err := Switches(c)
+	if err != nil {
+		return nil, err
+	}
+	p := &Paths{Switches: switches, lab: c, routers: map[uint32]*router{}, owner: map[netip.Addr]uint32{}, byLinks: map[[2]*lab.Host][]uint32{}}
+	ids := map[string]uint32{}
+	for i, sw := range switches {
 		seed := parse.DefaultConfig().Seed
 		if p, ok := sw.Stages["parse"].(*parse.Config); ok {
 			seed = p.Seed
@@ -81,18 +86,14 @@ func New(c *lab.Config) (*Paths, error) {
 		if i == 0 {
 			p.Seed, p.Family = seed, sw.Switch.Hash
 		} else if sw.Switch.Hash != p.Family {
-			return nil, fmt.Errorf("switch %s: switch.hash is %v, that of others %v: records can be joined only if all have the same", name, sw.Switch.Hash, p.Family)
+			return nil, c.SwitchFault(i, "switch.hash", "%v, but that of switch %s is %v: records can be joined only if all have the same", sw.Switch.Hash, c.Switches[0].Name, p.Family)
 		} else if seed != p.Seed {
-			return nil, fmt.Errorf("switch %s: stages.parse.seed is %d, that of others %d: records can be joined only if all have the same", name, seed, p.Seed)
+			return nil, c.SwitchFault(i, "stages.parse.seed", "%d, but that of switch %s is %d: records can be joined only if all have the same", seed, c.Switches[0].Name, p.Seed)
 		}
 		if routing, ok := sw.Stages["l3"].(*l3.Config); ok {
 			p.addRouter(sw.Switch.ID, routing)
 		}
-		ids[name] = sw.Switch.ID
-		p.Switches = append(p.Switches, sw)
-	}
-	if len(faults) > 0 {
-		return nil, errors.Join(faults...)
+		ids[c.Switches[i].Name] = sw.Switch.ID
 	}
 	for i := range c.Hosts {
 		for k := range c.Hosts {
@@ -113,22 +114,6 @@ func (p *Paths) Names() map[uint32]string {
 		names[sw.Switch.ID] = sw.Switch.Name
 	}
 	return names
-}
-
-// ofSwitch names the switch in each fault of its configuration. Lines are left out: they are of what the lab writes for it.
-func ofSwitch(name string, err error) (faults []error) {
-	if all, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range all.Unwrap() {
-			faults = append(faults, ofSwitch(name, e)...)
-		}
-		return faults
-	}
-	var fault tomlfile.Fault
-	if errors.As(err, &fault) {
-		fault.Line = 0
-		err = fault
-	}
-	return []error{fmt.Errorf("switch %s: %w", name, err)}
 }
 
 // addRouter takes the configuration of a router, which config.Parse has validated.

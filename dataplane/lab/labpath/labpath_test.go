@@ -2,6 +2,8 @@ package labpath_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -117,26 +119,77 @@ func TestPathByRoutes(t *testing.T) {
 }
 
 // TestFaultsOfAllSwitches: what is wrong with the configurations of several switches is reported at once, each fault with its switch and
-// without a line, which would be of a file that the lab writes.
+// the line of the lab's file that has it, or the table, or the link that made the port.
 func TestFaultsOfAllSwitches(t *testing.T) {
-	c, err := lab.Parse(line, "line")
+	const text = `[[host]]
+name = "h1"
+[[switch]]
+name = "s1"
+graph = ["parse", "no-such", "l2"]
+[switch.config.workers]
+count = 100000
+[[switch]]
+name = "s2"
+[switch.config.switch]
+graph = ["parse", "l2",
+ "no-such"]
+hash = "none"
+[switch.config.stages.l2]
+aging = "1s"
+[[switch.config.port]]
+name = "p1"
+driver = "none"
+[[link]]
+endpoints = ["h1", "s1:p0"]
+queues = 64
+[[link]]
+endpoints = ["s1:p1", "s2:p1"]
+[[link]]
+endpoints = ["s1:p2", "s2:p2"]
+delay = "1ms"
+[[link]]
+endpoints = ["s1:p3", "s2:p3"]
+`
+	file := filepath.Join(t.TempDir(), "two.toml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := lab.Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range c.Switches {
-		c.Switches[i].Graph = []string{"parse", "l2", "no-such"}
-	}
 	_, err = labpath.New(c)
 	if err == nil {
-		t.Fatal("a stage that does not exist was taken")
+		t.Fatal("stages that do not exist were taken")
 	}
-	lines := strings.Split(err.Error(), "\n")
-	if len(lines) != len(c.Switches) {
-		t.Errorf("%d switches, and the faults are %q", len(c.Switches), lines)
+	var got []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		rest, ok := strings.CutPrefix(line, file+":")
+		if !ok {
+			t.Errorf("%q names no line", line)
+		}
+		at, what, _ := strings.Cut(rest, ": ")
+		key := strings.SplitN(what, ": ", 3)
+		got = append(got, at+" "+key[0]+": "+key[1])
 	}
-	for i, text := range lines {
-		if want := fmt.Sprintf("switch %s: switch.graph[2]: there is no stage", c.Switches[i].Name); !strings.HasPrefix(text, want) {
-			t.Errorf("%q, want %q", text, want)
+	for _, want := range []string{
+		"5 switch s1: switch.graph[1]", "7 switch s1: workers.count", "12 switch s2: switch.graph[2]", "13 switch s2: switch.hash", "15 switch s2: stages.l2.aging", "18 switch s2: port[0].driver",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no fault %q among %q", want, got)
+		}
+	}
+	at := c
+	for i, c := range []struct {
+		sw   int
+		key  string
+		line int
+	}{
+		{0, "port[0].queues", 19}, {0, "port[1]", 22}, {0, "port[2].interface", 24}, {0, "port[3]", 27}, {1, "port[0].interface", 16}, {1, "port[1].queues", 27}, {1, "port[2]", 24}, // the far half of a link with a delay comes last
+		{0, "switch.name", 4}, {1, "switch.name", 9}, {0, "stages.l2", 6}, {1, "stages.l3.route[2]", 14}, {1, "", 8},
+	} {
+		if line := at.SwitchLine(c.sw, c.key); line != c.line {
+			t.Errorf("%d: %s of switch %d is in line %d, want %d", i, c.key, c.sw, line, c.line)
 		}
 	}
 }
