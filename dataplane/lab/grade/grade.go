@@ -7,6 +7,7 @@
 //	counts.go   frequency, heavy hitters, volume, entropy, cardinality
 //	digests.go  path, latency, congestion, loops
 //	delay.go    delay and loss over relays
+//	ends.go     what measurement points at both ends of a link need equal
 //	classes.go  delay and loss of classes of traffic, over several relays
 package grade
 
@@ -36,10 +37,13 @@ type Asker interface {
 }
 
 // Check reports what of a lab's file leaves no truth to compare with: a path that its switches' configurations do not
-// decide.
+// decide; and measurement points at the ends of a link that cannot be compared.
 func Check(c *lab.Config) error {
-	_, err := labpath.New(c)
-	return err
+	paths, err := labpath.New(c)
+	if err != nil {
+		return err
+	}
+	return checkLinkEnds(c, paths.Switches)
 }
 
 // Report is the outcome. It implements lab.Answers.

@@ -1,0 +1,114 @@
+package grade
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/stages/lds"
+)
+
+// linkEnd is a port at one end of a cable, with the index of its switch in the file.
+type linkEnd struct {
+	sw         int
+	node, port string
+}
+
+// checkLinkEnds reports links whose two measurement points cannot be compared, as the stages at their ends differ in what both must have equal.
+func checkLinkEnds(c *lab.Config, switches []*config.Config) error {
+	var faults []error
+	seen := map[string]bool{} // of switches with several links, each fault once
+	for _, cable := range c.Cables() {
+		var ends [2]linkEnd
+		for i, text := range cable {
+			node, port, _ := strings.Cut(text, ":")
+			ends[i] = linkEnd{slices.IndexFunc(c.Switches, func(s lab.Switch) bool { return s.Name == node }), node, port}
+		}
+		if ends[0].sw < 0 || ends[1].sw < 0 {
+			continue // a host's
+		}
+		for _, way := range [][2]linkEnd{ends, {ends[1], ends[0]}} {
+			from, to := way[0], way[1]
+			sender := measuring(switches[from.sw], "lds_egress", from.port)
+			receiver := measuring(switches[to.sw], "lds_ingress", to.port)
+			if sender == nil || receiver == nil {
+				continue
+			}
+			for _, d := range differences(sender, receiver) {
+				at := fmt.Sprintf("%s %s %s", from.node, to.node, d.key)
+				if seen[at] {
+					continue
+				}
+				seen[at] = true
+				there := "switch " + to.node + ": stages.lds_ingress." + d.key
+				if line := c.SwitchLine(to.sw, "stages.lds_ingress."+d.key); line != 0 {
+					there += fmt.Sprintf(", line %d", line)
+				}
+				faults = append(faults, c.SwitchFault(from.sw, "stages.lds_egress."+d.key,
+					"%s at %s:%s, but %s at %s:%s, the other end of the link (%s): what the two count cannot be compared, so give both the same %s",
+					d.from, from.node, from.port, d.to, to.node, to.port, there, d.key))
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// measuring is the stage of a switch that has a measurement point of packets at a port; nil: there is none.
+func measuring(sw *config.Config, stage, port string) *lds.Config {
+	c, ok := sw.Stages[stage].(*lds.Config)
+	if !ok || !slices.Contains(sw.Switch.Graph, stage) || len(c.Ports) > 0 && !slices.Contains(c.Ports, port) {
+		return nil
+	}
+	return c
+}
+
+// difference is a key in which two ends of a link differ, with its values as the file may have them.
+type difference struct{ key, from, to string }
+
+// differences are those of keys that both ends need equal, as lds.Config.Equal of telemetry/lds has them.
+func differences(from, to *lds.Config) (list []difference) {
+	add := func(key string, a, b any) {
+		if x, y := fmt.Sprint(a), fmt.Sprint(b); x != y {
+			list = append(list, difference{key, x, y})
+		}
+	}
+	add("rows", rowsOf(from), rowsOf(to))
+	fromClasses, toClasses := from.Edges || len(from.Classes) > 0, to.Edges || len(to.Classes) > 0
+	switch {
+	case (from.Links || !fromClasses) && (to.Links || !toClasses): // both count the packets of the port
+		add("columns", from.Columns, to.Columns)
+	case fromClasses && toClasses:
+		add("class_columns", cmp.Or(from.ClassColumns, from.Columns), cmp.Or(to.ClassColumns, to.Columns))
+	}
+	add("virtual", from.Virtual, to.Virtual)
+	add("banks", banksOf(from), banksOf(to))
+	add("interval_bits", from.IntervalBits, to.IntervalBits)
+	add("seed", from.Seed, to.Seed)
+	return list
+}
+
+// mostFixedColumns is up to how many columns a point without rows has 4, of more its rows adapt.
+const mostFixedColumns = 1024
+
+// rowsOf says how many rows the points of a stage have.
+func rowsOf(c *lds.Config) string {
+	switch {
+	case c.Rows != 0:
+		return fmt.Sprint(c.Rows)
+	case c.Columns <= mostFixedColumns || c.Virtual > 1 || banksOf(c) != "[]":
+		return "4"
+	}
+	return "0 (as many as suit the flows)"
+}
+
+// banksOf writes the sampling rates of rows; those that are all 1 are the default, none.
+func banksOf(c *lds.Config) string {
+	if !slices.ContainsFunc(c.Banks, func(rate float64) bool { return rate != 1 }) {
+		return "[]"
+	}
+	return fmt.Sprint(c.Banks)
+}

@@ -1,0 +1,78 @@
+package grade
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirswitch/weir/dataplane/lab"
+)
+
+// endsLab has two switches with two links, one through a relay; a test sets the keys of both stages.
+const endsLab = `[[host]]
+name = "h1"
+[[host]]
+name = "h2"
+[[switch]]
+name = "s1"
+graph = ["parse", "l2", "lds_egress"]
+[switch.config.stages.lds_egress]
+EGRESS
+[[switch]]
+name = "s2"
+graph = ["parse", "lds_ingress", "l2"]
+[switch.config.stages.lds_ingress]
+INGRESS
+[[link]]
+endpoints = ["h1", "s1:p0"]
+[[link]]
+endpoints = ["h2", "s2:p0"]
+[[link]]
+endpoints = ["s1:p1", "s2:p1"]
+[[link]]
+endpoints = ["s1:p2", "s2:p2"]
+delay = "1ms"
+`
+
+// TestLinkEnds: what both ends of a link need equal is compared for each link between two measurement points; a fault names both switches, ports and
+// lines, once for two switches with several links.
+func TestLinkEnds(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ends.toml")
+	const class = "[[switch.config.stages.lds_egress.class]]\nname = \"a\"\nfrom = \"10.0.0.0/24\"\nto = \"10.0.1.0/24\""
+	for _, c := range []struct{ egress, ingress, want string }{
+		{"", "", ""},
+		{"rows = 4", "rows = 4", ""},
+		{"columns = 1000\nrows = 4", "columns = 1000", ""}, // which do not adapt
+		{"banks = [1.0, 1.0, 1.0, 1.0]", "", ""},
+		{"ports = [\"p0\"]\ncolumns = 300", "", ""}, // to which no link between switches leads
+		{"rows = 2", "", "rows: 2 at s1:p1, but 0 (as many as suit the flows) at s2:p1, the other end of the link (switch s2: stages.lds_ingress.rows, line 13): what the two count cannot be compared, so give both the same rows"},
+		{"columns = 300", "columns = 500", "columns: 300 at s1:p1, but 500 at s2:p1, the other end of the link (switch s2: stages.lds_ingress.columns, line 14)"},
+		{"virtual = 2", "virtual = 3", "virtual: 2 at s1:p1, but 3 at s2:p1"},
+		{"interval_bits = 30", "interval_bits = 29", "interval_bits: 30 at s1:p1, but 29 at s2:p1"},
+		{"seed = 1", "seed = 7", "seed: 1 at s1:p1, but 7 at s2:p1"},
+		{"ports = [\"p2\"]\nseed = 1", "", "seed: 1 at s1:p2, but 0 at s2:p2"},
+		{"rows = 4\nbanks = [1.0, 1.0, 0.5, 0.5]", "rows = 4", "banks: [1 1 0.5 0.5] at s1:p1, but [] at s2:p1"},
+		{"rows = 4\nclass_columns = 100\n" + class, "rows = 4\n" + strings.ReplaceAll(class, "egress", "ingress"), "class_columns: 100 at s1:p1, but 17500 at s2:p1"},
+		{"rows = 4\ncolumns = 100\nclass_columns = 200\n" + class, "rows = 4\nclass_columns = 200\n" + strings.ReplaceAll(class, "egress", "ingress"), ""},
+	} {
+		text := strings.NewReplacer("INGRESS", c.ingress, "EGRESS", c.egress).Replace(endsLab)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, err := lab.Load(file)
+		if err != nil {
+			t.Fatalf("%q: %v", c.egress, err)
+		}
+		err = Check(l)
+		if c.want == "" {
+			if err != nil {
+				t.Errorf("%q and %q: %v", c.egress, c.ingress, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), ": switch s1: stages.lds_egress."+c.want) || !strings.HasPrefix(err.Error(), file+":") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q and %q: %v, want one fault with %q", c.egress, c.ingress, err, c.want)
+		}
+	}
+}
