@@ -8,7 +8,6 @@ import (
 	"math/bits"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
@@ -32,7 +31,7 @@ type Place struct {
 	ports bool // of ports alone, none of a class
 }
 
-// ParsePlace reads a place: "s1", "s1:2", "s1/blue" or "s1/10.0.1.0/24 > 10.0.3.0/24".
+// ParsePlace reads a place: "s1", "s1:up1", "s1:2", "s1/blue" or "s1/10.0.1.0/24 > 10.0.3.0/24".
 func (e *Engine) ParsePlace(text string) (Place, error) {
 	text, class, _ := strings.Cut(text, "/")
 	name, port, hasPort := strings.Cut(text, ":")
@@ -42,11 +41,15 @@ func (e *Engine) ParsePlace(text string) (Place, error) {
 	}
 	p := Place{Switch: id, Port: -1, Class: class}
 	if hasPort {
-		n, err := strconv.ParseUint(port, 10, 15)
-		if err != nil {
-			return Place{}, fmt.Errorf("port %q of switch %s: write its number, counted from 0", port, name)
+		w := e.wired()
+		n, ok := w.port(id, port)
+		if !ok {
+			if names := w.names(id); names != "" {
+				return Place{}, fmt.Errorf("switch %s has no port %q: its ports are %s; or write a number, counted from 0", name, shorten(port), names)
+			}
+			return Place{}, fmt.Errorf("port %q of switch %s: nothing here has the names of its ports: write its number, counted from 0", shorten(port), name)
 		}
-		p.Port = int(n)
+		p.Port = n
 	}
 	return p, nil
 }

@@ -31,12 +31,12 @@ type Question struct {
 	Proto  string `json:"proto,omitempty"`
 	Port   string `json:"port,omitempty"`
 
-	// From and To are places, "s1" or "s1:2": switches, and ports of them by number.
+	// From and To are places, "s1", "s1:up1" or "s1:2": switches, and ports of them by name or number.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
-	// At is a measurement point, "s1:2 in", for heavy hitters; Flows are the
+	// At is a measurement point, "s1:up1 in" or "s1:2 in", for heavy hitters; Flows are the
 	// candidates looked for there; none: those that the samples name. For network it is a
-	// switch, "s1", or a port of it by number, "s1:2", which a series needs.
+	// switch, "s1", or a port of it, "s1:up1" or "s1:2", which a series needs.
 	At    string   `json:"at,omitempty"`
 	Flows []string `json:"flows,omitempty"`
 
@@ -122,8 +122,8 @@ func (q *Question) Validate() error {
 // written says how needed fields are written.
 var written = map[string]string{
 	"flow": `: write it as "10.0.0.1:1234 > 10.0.0.2:80 udp"`,
-	"from": `: name a switch, as "s1", or a port of it, as "s1:2"`,
-	"to":   `: name a switch, as "s1", or a port of it, as "s1:2"`,
+	"from": `: name a switch, as "s1", or a port of it, as "s1:up1" or "s1:2"`,
+	"to":   `: name a switch, as "s1", or a port of it, as "s1:up1" or "s1:2"`,
 }
 
 // validateUse reports fields that the kind does not use, and those that it lacks.

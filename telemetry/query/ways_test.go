@@ -231,3 +231,37 @@ func TestTransit(t *testing.T) {
 		}
 	}
 }
+
+// TestNamedPorts: a place may have a port's name, which goes before a number; an unknown one is refused with those that there are.
+func TestNamedPorts(t *testing.T) {
+	s, _ := streams(t, stream{flows: [2]int{0, 40}, past: []seenAt{{sw: 1, port: 1, egress: true}, {sw: 2, port: 0, after: 1000}}})
+	withPorts(t, s, 1, "1", "up", "", "down2")
+	e := &Engine{Store: s}
+	for text, want := range map[string]int{"b": -1, "b:up": 1, "b:1": 0, "b:5": 5, "b:down2": 3, "c:0": 0, "b:up/blue": 1} {
+		if p, err := e.ParsePlace(text); err != nil || p.Port != want {
+			t.Errorf("%s: %+v, %v", text, p, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"b:down": `switch b has no port "down": its ports are 1, up, down2; or write a number`, "b:": "its ports are 1, up, down2", "b:-1": "its ports are", "c:down": "write its number",
+	} {
+		if p, err := e.ParsePlace(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %+v, %v", text, p, err)
+		}
+	}
+	b := ask[*Between](t, e, &Question{Kind: KindDelay, From: "b:up", To: "c"})
+	if b.From != "b:1 out" || !b.HasDelay {
+		t.Errorf("%+v", b)
+	}
+	if at, err := e.ParseAt("b:up out"); err != nil || at.Port != 1 || at.Direction != Out {
+		t.Errorf("%+v, %v", at, err)
+	}
+	for _, q := range []*Question{{Kind: KindDelay, From: "b:no", To: "c"}, {Kind: KindNetwork, At: "b:no"}, {Kind: KindHeavyHitters, At: "b:no in"}} {
+		if _, err := e.Ask(t.Context(), q); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "its ports are 1, up, down2") {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+	if n := ask[*Network](t, e, &Question{Kind: KindNetwork, At: "b:up"}); len(n.Switches) != 1 || len(n.Switches[0].Ports) != 1 || n.Switches[0].Ports[0].Number != 1 {
+		t.Errorf("%+v", n)
+	}
+}

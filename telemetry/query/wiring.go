@@ -101,11 +101,30 @@ func (w *wiring) portsOf(sw uint32) []status.Port {
 // port finds a port by its name, as weir query network shows it, or by its number.
 func (w *wiring) port(sw uint32, name string) (number int, ok bool) {
 	ports := w.portsOf(sw)
-	if i := slices.IndexFunc(ports, func(p status.Port) bool { return p.Name == name }); i >= 0 {
+	if i := slices.IndexFunc(ports, func(p status.Port) bool { return p.Name == name }); i >= 0 && name != "" { // a port that is no more has none
 		return int(ports[i].Number), true
 	}
 	n, err := strconv.ParseUint(name, 10, 15)
 	return int(n), err == nil
+}
+
+// mostNames bounds the ports that an error lists.
+const mostNames = 64
+
+// names lists the ports of a switch by their names, in the order of their numbers; empty: none are known.
+func (w *wiring) names(sw uint32) string {
+	var names []string
+	for _, p := range w.portsOf(sw) {
+		if p.Name == "" { // it is no more
+			continue
+		}
+		if len(names) == mostNames {
+			names = append(names, "...")
+			break
+		}
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // farEnds lists both ends of each link whose ports are known.

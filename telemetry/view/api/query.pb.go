@@ -135,7 +135,7 @@ type Question struct {
 	Dst    string `protobuf:"bytes,5,opt,name=dst,proto3" json:"dst,omitempty"`
 	Proto  string `protobuf:"bytes,6,opt,name=proto,proto3" json:"proto,omitempty"`
 	Port   string `protobuf:"bytes,7,opt,name=port,proto3" json:"port,omitempty"`
-	// Places, a switch or a port of it by number, "s1" or "s1:2". For delay and loss, which
+	// Places, a switch or a port of it by name or number, "s1", "s1:up1" or "s1:2". For delay and loss, which
 	// need both.
 	From string `protobuf:"bytes,8,opt,name=from,proto3" json:"from,omitempty"`
 	To   string `protobuf:"bytes,9,opt,name=to,proto3" json:"to,omitempty"`
