@@ -39,6 +39,8 @@ type Evidence struct {
 	Switches  []SwitchEnd
 	// Step reports what the grader does next; nil: no progress is shown.
 	Step func(format string, args ...any)
+	// Begin starts a piece of the grader's work that takes a question for each flow, and returns what counts these; nil: no progress is shown.
+	Begin func(what string, total int64) Meter
 	// FlowsBegan and FlowsEnded are when the first load of kind "flows" began and the last one ended.
 	FlowsBegan, FlowsEnded time.Time
 }
@@ -106,7 +108,7 @@ func (l *Lab) work(ctx context.Context, out *Outcome) (kernelCounters, error) {
 // evidence is what the run has left so far.
 func (l *Lab) evidence(out *Outcome, truth []LoadCount, relays []relay.Truth) *Evidence {
 	e := &Evidence{
-		Config: l.config, Records: l.records, Truth: truth, Relays: relays, Switches: out.Switches, Page: out.Page, Step: l.progress.Step,
+		Config: l.config, Records: l.records, Truth: truth, Relays: relays, Switches: out.Switches, Page: out.Page, Step: l.progress.Step, Begin: l.progress.Begin,
 	}
 	if l.config.Collector != nil {
 		l.progress.Step("the collector is asked")

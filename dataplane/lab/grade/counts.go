@@ -65,7 +65,10 @@ func (g *grader) frequency() error {
 	}
 	var tallies [2]frequencyTally
 	located := g.measures("pint")
+	one, done := g.asking("frequency", len(keys))
+	defer done()
 	for i, k := range keys {
+		one()
 		located = located || g.paths.Of(k) != nil
 		q := g.ofFlows(query.KindFrequency)
 		q.Flow = query.FormatKey(k)

@@ -192,7 +192,10 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 	d.From, d.To, d.Intervals, d.Refused, d.Cells, d.Clocks = all.From, all.To, all.Intervals, all.Refused, all.Cells, all.Clocks
 	var relative []float64
 	why := ""
+	one, done := g.asking(fmt.Sprintf("delay %s to %s", d.From, d.To), len(flows))
+	defer done()
 	for _, f := range flows {
+		one()
 		q := *q
 		q.Flow = f.flow
 		b, err := ask[*query.Between](g, &q)

@@ -264,6 +264,15 @@ func ask[A any](g *grader, q *query.Question) (a A, err error) {
 	return a, nil
 }
 
+// asking shows how many flows have been asked about, one by one; done ends it.
+func (g *grader) asking(what string, flows int) (one, done func()) {
+	if g.lab.Begin == nil || flows == 0 {
+		return func() {}, func() {}
+	}
+	m := g.lab.Begin(fmt.Sprintf("asking: %s, %d flows", what, flows), int64(flows))
+	return func() { m.Add(1) }, m.Done
+}
+
 // ofFlows is a question about the window of the generated flows.
 func (g *grader) ofFlows(kind query.Kind) *query.Question {
 	q := g.window

@@ -375,6 +375,44 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
+// counted is a Meter of a test.
+type counted struct {
+	total, done int64
+	ended       int
+}
+
+func (c *counted) Add(n int64) { c.done += n }
+func (c *counted) Done()       { c.ended++ }
+
+// TestProgress: questions that take one for each flow count them, and each ends, also where a question fails.
+func TestProgress(t *testing.T) {
+	e, asker := evidence(t)
+	var begun map[string]*counted
+	e.Begin = func(what string, total int64) lab.Meter {
+		c := &counted{total: total}
+		begun[strings.Fields(what)[1]] = c
+		return c
+	}
+	for _, fails := range []bool{false, true} {
+		begun = map[string]*counted{}
+		asker.spoil = func(q *query.Question, answer any) (any, error) {
+			if fails && q.Flow != "" {
+				return nil, context.DeadlineExceeded
+			}
+			return answer, nil
+		}
+		if _, err := Lab(t.Context(), e, asker); err != nil {
+			t.Fatal(err)
+		}
+		for _, of := range []string{"delay", "frequency,"} {
+			c := begun[of]
+			if c == nil || c.ended != 1 || c.total < 2 || !fails && c.done != c.total || fails && c.done != 1 {
+				t.Errorf("%s, fails %v: %+v of %d", of, fails, c, len(begun))
+			}
+		}
+	}
+}
+
 // TestOtherLoads: a relay also knows the flows of loads that no question is about, and their losses: these are not compared. Questions are about the time of the
 // generated flows alone.
 func TestOtherLoads(t *testing.T) {
