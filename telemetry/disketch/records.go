@@ -251,7 +251,7 @@ func (r *Records) Looked(q Query) (epoch uint64, ok bool) {
 			continue
 		}
 		for id, f := range fragments {
-			if q.asks(id, f) && f.records[0] != nil && f.records[0].Squares != nil {
+			if q.asks(id, f) && f.looked() {
 				epoch, ok = e, true
 				break
 			}
@@ -259,6 +259,14 @@ func (r *Records) Looked(q Query) (epoch uint64, ok bool) {
 	}
 	return epoch, ok
 }
+
+// LookedAt says whether a fragment counted an epoch in slices, so that its record says what n suits the traffic.
+func (r *Records) LookedAt(id ID, epoch uint64) bool {
+	f := r.epochs[epoch][id]
+	return f != nil && f.looked()
+}
+
+func (f *fragmentEpoch) looked() bool { return f.records[0] != nil && f.records[0].Squares != nil }
 
 // N is how many subepochs a fragment's epoch had; 0: no record of it came.
 func (r *Records) N(id ID, epoch uint64) int {
