@@ -91,20 +91,14 @@ type fig14Errors struct {
 // fig14Cell is the mean over draws of memories, loads and flows.
 func fig14Cell(ctx context.Context, o Options, trace *workload.Trace, width, load float64, repeats int) (fig14Errors, error) {
 	all := dsErrors{}
-	for i := range repeats {
-		r := rand.New(rand.NewPCG(o.Seed, uint64(i)))
-		memory := make([]int, fig14Hops)
-		for h, share := range varied(r, fig14Hops, width) {
-			memory[h] = max(int(share*fig14Cells)*4, 4)
-		}
-		t := fig14Traffic(r, trace, varied(r, fig14Hops, load))
-		wanted := func(f *dsFlow) bool { return len(f.path) == fig14Hops }
-		p, err := t.placed(ctx, disketch.CountSketch, memory, uint64(i), o.runs(4000)/2, wanted, false)
+	for i := range uint64(repeats) {
+		d := fig14Drawn(o.Seed, i, trace, width, load)
+		p, err := d.traffic.placed(ctx, disketch.CountSketch, d.memory, i, o.runs(4000)/2, fig14Wanted, false)
 		if err != nil {
 			return fig14Errors{}, err
 		}
 		for name, estimate := range p.estimate {
-			all[name] = append(all[name], t.squares(estimate, fig14Hops))
+			all[name] = append(all[name], d.traffic.squares(estimate, fig14Hops))
 		}
 	}
 	normalised := func(squares float64) float64 {
@@ -112,6 +106,24 @@ func fig14Cell(ctx context.Context, o Options, trace *workload.Trace, width, loa
 	}
 	return fig14Errors{normalised(all["disco.rows"].mean()), normalised(all["autonomous.checked"].mean()), normalised(all["autonomous.rows"].mean()), all}, nil
 }
+
+// fig14Draw is a draw of memories, loads and flows.
+type fig14Draw struct {
+	memory  []int
+	traffic *dsTraffic
+}
+
+func fig14Drawn(seed, draw uint64, trace *workload.Trace, width, load float64) fig14Draw {
+	r := rand.New(rand.NewPCG(seed, draw))
+	memory := make([]int, fig14Hops)
+	for h, share := range varied(r, fig14Hops, width) {
+		memory[h] = max(int(share*fig14Cells)*4, 4)
+	}
+	return fig14Draw{memory, fig14Traffic(r, trace, varied(r, fig14Hops, load))}
+}
+
+// fig14Wanted says of the measured flows that they are asked about.
+func fig14Wanted(f *dsFlow) bool { return len(f.path) == fig14Hops }
 
 // fig14Traffic sends the measured flows all along the path, and each other flow
 // through one switch, so that the switches' packets are as the shares say.
