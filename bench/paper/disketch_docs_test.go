@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -61,7 +62,7 @@ func docTable(rows map[string]float64, head []string, lines []string, columns []
 
 // docTables are the tables of docs/disketch.md by the name of their place.
 func docTables(t *testing.T) map[string]string {
-	hops, regime, fragments := docRows(t, "fig16"), docRows(t, "map"), docRows(t, "fragments")
+	hops, regime, fragments, memories := docRows(t, "fig16-seed7"), docRows(t, "map"), docRows(t, "fragments"), docRows(t, "fig12-seed7")
 	var lines []string
 	for _, trace := range []string{"synthetic", "bursty", "realmix"} {
 		for _, size := range []string{"8 KB", "1 MB"} {
@@ -111,7 +112,34 @@ func docTables(t *testing.T) map[string]string {
 	place := func(line string) string { return strings.NewReplacer(", ", ".", " KB", "KB").Replace(line) + "." }
 	kinds := []string{"rmse.countsketch", "rmse.countmin", "rmse.tower", "tower_over_countsketch", "rmse_rows.countsketch", "rmse_rows.countmin", "rmse_rows.tower"}
 	tables["fragments"] = docTable(fragments, append([]string{"trace, memory"}, kinds...), lines, kinds, func(l, c string) string { return place(l) + c })
+	lines = nil
+	for _, trace := range []string{"synthetic", "bursty", "realmix"} {
+		for _, kb := range []int{8, 16, 32, 64, 128, 256, 512, 1024} {
+			lines = append(lines, fmt.Sprintf("%s, %d KB", trace, kb))
+		}
+	}
+	over := []string{"autonomous_over_n1", "coordinated_over_n1", "disco_over_autonomous", "subepochs.autonomous", "subepochs.coordinated"}
+	tables["memories"] = docTable(memories, append([]string{"trace, memory"}, over...), lines, over, func(l, c string) string { return place(l) + c })
+	for name, from := range map[string]string{"ablation": "fig16-seed7", "gains": "fig16-seed7", "memories": "fig12-seed7", "map": "map", "fragments": "fragments"} {
+		tables[name] += docSource(t, from)
+	}
 	return tables
+}
+
+// ofPlacements is how a row says of how many placements it is.
+var ofPlacements = regexp.MustCompile(`(\d+) placements: `)
+
+// docSource says below a table what it is of: the file, the seed and the placements.
+func docSource(t *testing.T, figure string) string {
+	result := kept(t, figure)
+	placements := "one placement of memory"
+	for _, r := range result.Rows {
+		if found := ofPlacements.FindStringSubmatch(r.Source); found != nil {
+			placements = found[1] + " placements of memory"
+			break
+		}
+	}
+	return fmt.Sprintf("\n(bench/results/disketch/%s.json: `%s`, seed %d, %s.)\n", figure, strings.TrimPrefix(result.Name, "paper/"), result.Seed, placements)
 }
 
 // TestDocs compares the tables of docs/disketch.md with the kept results.

@@ -77,12 +77,16 @@ func (r Results) Add(figure string, rows []Row) {
 	}
 }
 
-// ReadResults reads the results of a folder's files *.json, as `weir bench paper NAME --json` and
+// ReadResults reads the results of some folders' files *.json, as `weir bench paper NAME --json` and
 // `weir bench paper --all --json` print them, one or several in a file.
-func ReadResults(dir string) (Results, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	if err != nil {
-		return nil, fmt.Errorf("results of %s: %w", dir, err)
+func ReadResults(dirs ...string) (Results, error) {
+	var files []string
+	for _, dir := range dirs {
+		some, err := filepath.Glob(filepath.Join(dir, "*.json"))
+		if err != nil {
+			return nil, fmt.Errorf("results of %s: %w", dir, err)
+		}
+		files = append(files, some...)
 	}
 	out, network := Results{}, []Row(nil)
 	for _, name := range files {
@@ -148,7 +152,7 @@ is the NAME of ` + "`weir bench paper NAME`" + `, which repeats it; its document
 The papers' traces (CAIDA, a university's and a data centre's) are not public or not in this tree. Synthetic traces of their flow
 counts and sizes are used for them, beside a mix of real packets ("realmix"). Figures that a paper prints as a curve only are compared in words.
 
-Do not edit this page: ` + "`go test ./bench/paper -run TestFidelity -update`" + ` makes it from bench/results/paper, where the machine of each result
+Do not edit this page: ` + "`go test ./bench/paper -run TestFidelity -update`" + ` makes it from bench/results/paper and bench/results/disketch, where the machine of each result
 is. ` + "`TestFidelityHolds`" + ` repeats figures with another seed, and fails where a row and this page differ by more than their spread.
 ± is half of the 95 % confidence interval.
 `

@@ -11,14 +11,15 @@ import (
 )
 
 const (
-	resultsDir = "../results/paper"
-	pageFile   = "../../docs/fidelity.md"
+	resultsDir  = "../results/paper"
+	disketchDir = "../results/disketch"
+	pageFile    = "../../docs/fidelity.md"
 )
 
 // TestFidelity: docs/fidelity.md is what the committed results and the claims make, every
 // figure that is measured has a line, and every line a figure or a reason.
 func TestFidelity(t *testing.T) {
-	results, err := ReadResults(filepath.FromSlash(resultsDir))
+	results, err := ReadResults(filepath.FromSlash(resultsDir), filepath.FromSlash(disketchDir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func TestFidelity(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(have) != page {
-		t.Errorf("docs/fidelity.md is not what bench/results/paper gives: `go test ./bench/paper -run 'TestFidelity$' -update`")
+		t.Errorf("docs/fidelity.md is not what bench/results/paper and bench/results/disketch give: `go test ./bench/paper -run 'TestFidelity$' -update`")
 	}
 	if missing := unclaimed(Papers); len(missing) > 0 {
 		t.Errorf("figures without a line: %v", missing)
@@ -57,7 +58,7 @@ func TestFidelity(t *testing.T) {
 // TestFidelityHolds repeats figures with another seed, and compares them with the page. Figures that take
 // minutes even when they are quick are left to those who change them.
 func TestFidelityHolds(t *testing.T) {
-	results, err := ReadResults(filepath.FromSlash(resultsDir))
+	results, err := ReadResults(filepath.FromSlash(resultsDir), filepath.FromSlash(disketchDir))
 	if err != nil {
 		t.Fatal(err)
 	}
