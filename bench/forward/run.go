@@ -22,7 +22,7 @@ const pdrLoss = 0.005
 var shares = []float64{0.1, 0.5, 0.9}
 
 // Run measures. It needs root, and ends with the context's error when the context ends, with
-// everything undone.
+// everything undone. The result is then of the visits that were complete, and named so; nil if none was.
 func Run(ctx context.Context, c Config) (*bench.Result, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -42,10 +42,14 @@ func Run(ctx context.Context, c Config) (*bench.Result, error) {
 		samples, err = visitAll(ctx, &c, chosen)
 		return err
 	})
-	if err != nil {
+	if err != nil && (ctx.Err() == nil || len(samples) == 0) {
 		return nil, err
 	}
-	return report(&c, samples), nil
+	result := report(&c, samples)
+	if err != nil {
+		result.Name += fmt.Sprintf(", INCOMPLETE: interrupted after %d of %d visits of a device", len(samples), c.Rounds*len(c.Sizes)*len(chosen))
+	}
+	return result, err
 }
 
 // visitAll goes round: whatever the machine's other users do, they do it to each device.
@@ -64,7 +68,7 @@ func visitAll(ctx context.Context, c *Config, chosen []device) (samples []Sample
 				}
 				s := Sample{Round: round + 1, Device: d.name, Size: label, visit: len(samples), visits: total}
 				if err := visit(ctx, c, d, w, &s); err != nil {
-					return nil, fmt.Errorf("measure %s with %s: %w", d.name, label, err)
+					return samples, fmt.Errorf("measure %s with %s: %w", d.name, label, err)
 				}
 				samples = append(samples, s)
 				if c.Raw != nil {

@@ -154,6 +154,8 @@ type WireReport struct {
 	Trials     int             `json:"trials"`
 	Flows      int             `json:"flows"`
 	Machine    bench.Machine   `json:"machine"`
+	// Incomplete says how much is there of a measurement that was interrupted; empty: all.
+	Incomplete string `json:"incomplete,omitempty"`
 	// Sizes are what was found: of several rounds, for each size the one whose throughput is the median of those that are a result.
 	Sizes []WireSize `json:"sizes"`
 	// Rounds are all of them, where there are several; empty: Sizes is the one.
@@ -226,7 +228,7 @@ const (
 	forwardWait = 40 * time.Second // a bridge with the spanning tree protocol forwards after 30
 )
 
-// RunWire measures. It needs root. The device must forward what arrives from TX to RX and back.
+// RunWire measures. When ctx ends it returns its error with the report of what was complete by then, nil if nothing was. It needs root. The device must forward what arrives from TX to RX and back.
 func RunWire(ctx context.Context, c Wire) (*WireReport, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -250,7 +252,17 @@ func RunWire(ctx context.Context, c Wire) (*WireReport, error) {
 			}
 			s, err := c.measureSize(ctx, size, uint16(n+1), r, step)
 			if err != nil {
-				return nil, fmt.Errorf("frames of %d bytes: %w", size, err)
+				err = fmt.Errorf("frames of %d bytes: %w", size, err)
+				if ctx.Err() == nil || n == 0 {
+					return nil, err
+				}
+				if len(sizes) > 0 {
+					r.Rounds = append(r.Rounds, sizes)
+				}
+				r.Incomplete = fmt.Sprintf("interrupted after %d of %d measurements of a frame size", n, steps)
+				r.conclude()
+				r.Seconds = time.Since(r.Began).Seconds()
+				return r, err
 			}
 			sizes = append(sizes, *s)
 		}
@@ -271,7 +283,7 @@ func (r *WireReport) conclude() {
 	for i := range r.Rounds[0] {
 		var good []WireSize
 		for _, round := range r.Rounds {
-			if round[i].Invalid == "" {
+			if i < len(round) && round[i].Invalid == "" { // an interrupted round has fewer
 				good = append(good, round[i])
 			}
 		}

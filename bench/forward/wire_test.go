@@ -116,6 +116,61 @@ func TestWireOverPlainVeth(t *testing.T) {
 	}
 }
 
+// TestWireInterrupted: a measurement that is interrupted ends at once, leaves the interfaces as they were, and keeps what was complete, marked so.
+func TestWireInterrupted(t *testing.T) {
+	netnstest.Require(t)
+	ns := netnstest.New(t, "wwi")
+	ends := func(a, b string) error {
+		return netns.AddVeth(netns.End{Namespace: ns, Name: a}, netns.End{Namespace: ns, Name: b}, netns.Veth{})
+	}
+	for _, err := range []error{
+		ns.DisableIPv6(), ends("tx", "dut0"), ends("rx", "dut1"), ns.AddBridge("br", "dut0", "dut1"),
+		ns.SetUp("tx"), ns.SetUp("rx"), ns.SetUp("dut0"), ns.SetUp("dut1"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for complete, rounds := range []int{1, 1, 2, 2} {
+		ctx, interrupt := context.WithCancel(context.Background())
+		c := DefaultWire()
+		c.TX, c.RX, c.TXNamespace, c.RXNamespace = "tx", "rx", ns.Name(), ns.Name()
+		c.Sizes, c.Trial, c.Trials, c.Precision, c.Rounds = []int{64, 512}, 20*time.Millisecond, 1, 0.5, rounds
+		c.Progress = func(done, _ int, what string) {
+			if done == complete && strings.HasSuffix(what, "throughput") {
+				interrupt()
+			}
+		}
+		report, err := RunWire(ctx, c)
+		interrupt()
+		if !errors.Is(err, context.Canceled) || (report == nil) != (complete == 0) {
+			t.Fatalf("after %d: %+v, %v", complete, report, err)
+		}
+		for _, name := range []string{"tx", "rx"} {
+			link, err := ns.Link(name)
+			if err != nil || link.Attrs().Xdp != nil && link.Attrs().Xdp.Attached {
+				t.Errorf("%s is not as it was: %+v, %v", name, link, err)
+			}
+		}
+		if report == nil {
+			continue
+		}
+		want := fmt.Sprintf("interrupted after %d of %d measurements", complete, 2*rounds)
+		var text, page, table strings.Builder
+		if err := errors.Join(report.WriteText(&text), report.WriteHTML(&page), report.WriteCSV(&table)); err != nil {
+			t.Fatal(err)
+		}
+		for _, out := range []*strings.Builder{&text, &page, &table} {
+			if !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "INCOMPLETE") {
+				t.Errorf("%q is not in %s", want, out)
+			}
+		}
+		if len(report.Sizes) != min(complete, 2) || report.Sizes[0].MRR <= 0 {
+			t.Errorf("after %d: %+v", complete, report)
+		}
+	}
+}
+
 // TestWireRounds: of several rounds the one of the median throughput is reported, and each round that is a result is compared.
 func TestWireRounds(t *testing.T) {
 	r := WireReport{}

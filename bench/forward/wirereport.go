@@ -18,6 +18,9 @@ import (
 // WriteText writes the report for a terminal.
 func (r *WireReport) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%s, link %s, trials of %g s, %d flows, on %s, Linux %s\n\n", r.Title(), r.speed(), r.Trial, r.Flows, r.Machine.CPU, r.Machine.Kernel)
+	if r.Incomplete != "" {
+		fmt.Fprintf(w, "INCOMPLETE: %s\n\n", r.Incomplete)
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "frame B\tthroughput fps\tof the line\tmost that arrives\tp50 us at 50 %\tp99.9 us\tburst frames\tbuffer us\t  remarks")
 	for i := range r.Sizes {
@@ -190,6 +193,9 @@ func (r *WireReport) WriteCSV(w io.Writer) error {
 		if s.Invalid != "" {
 			write("invalid", s.Invalid, "", "", false)
 		}
+	}
+	if r.Incomplete != "" {
+		_ = c.Write([]string{"", "incomplete", r.Incomplete, "", "", "INCOMPLETE"})
 	}
 	c.Flush()
 	return c.Error()
@@ -384,7 +390,8 @@ td:last-child, th:last-child, .facts th { text-align: left } .invalid { color: #
 svg { max-width: 100%; height: auto } text { font: 12px system-ui, sans-serif }
 </style></head><body>
 <h1>{{.Report.Title}}</h1>
-<table class="facts"><tbody>
+{{with .Report.Incomplete}}<p class="invalid">INCOMPLETE: {{.}}</p>
+{{end}}<table class="facts"><tbody>
 {{range .Facts}}<tr><th scope="row">{{.Name}}</th><td>{{.Value}}</td></tr>
 {{end}}</tbody></table>
 <table><thead><tr><th>frame B</th><th>throughput fps</th><th>of the line</th><th>most that arrives fps</th><th>burst frames</th><th>buffer us</th><th>remarks</th></tr></thead><tbody>

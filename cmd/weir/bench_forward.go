@@ -198,8 +198,8 @@ func runBenchForward(ctx context.Context, o benchForwardOptions, stdout, stderr 
 	c.Progress, stop = progress.Steps(stderr, "forward")
 	result, err := forward.Run(ctx, c)
 	stop()
-	if err != nil {
+	if result == nil {
 		return err
 	}
-	return o.output.print(stdout, result)
+	return errors.Join(o.output.print(stdout, result), err)
 }

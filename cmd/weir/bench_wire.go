@@ -127,9 +127,14 @@ func (o *wireOptions) run(cmd *cobra.Command, all *benchForwardOptions) error {
 	c.Progress, stop = progress.Steps(cmd.ErrOrStderr(), "forward")
 	report, err := forward.RunWire(cmd.Context(), c)
 	stop()
-	if err != nil {
+	if report == nil {
 		return err
 	}
+	return errors.Join(o.write(cmd.OutOrStdout(), report, all.output.asJSON), err)
+}
+
+// write writes the files that were asked for, and prints the report.
+func (o *wireOptions) write(stdout io.Writer, report *forward.WireReport, asJSON bool) error {
 	for _, file := range []struct {
 		name  string
 		write func(io.Writer) error
@@ -143,13 +148,13 @@ func (o *wireOptions) run(cmd *cobra.Command, all *benchForwardOptions) error {
 		}
 		if err != nil {
 			// What was measured for hours is not to be lost.
-			return errors.Join(fmt.Errorf("write the report: %w", err), report.WriteText(cmd.OutOrStdout()))
+			return errors.Join(fmt.Errorf("write the report: %w", err), report.WriteText(stdout))
 		}
 	}
-	if all.output.asJSON {
-		return indentJSON(cmd.OutOrStdout(), report)
+	if asJSON {
+		return indentJSON(stdout, report)
 	}
-	return report.WriteText(cmd.OutOrStdout())
+	return report.WriteText(stdout)
 }
 
 // writable says what keeps a file from being written at the end, if anything.
