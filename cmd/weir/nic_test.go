@@ -102,6 +102,48 @@ func TestCheckTellsPorts(t *testing.T) {
 	}
 }
 
+// TestCheckHere: what this machine refuses is listed in one go, with the lines of the file: a core, interfaces that another
+// switch has, and one whose name is too long. The status says so with --here alone, and a switch's own interfaces are not taken.
+func TestCheckHere(t *testing.T) {
+	b := newTestbed(t, 0)
+	check := func(config string, flags ...string) (string, int) {
+		t.Helper()
+		cmd := weirCommand(append([]string{"switch", "--check", "-c", config}, flags...)...)
+		var out strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := b.ns.Start(cmd); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		return out.String(), cmd.ProcessState.ExitCode()
+	}
+	own := b.config(t, "s1")
+	p := b.start(t, own)
+	if out, status := check(own, "--here"); status != 0 || strings.Contains(out, "would not start") {
+		t.Errorf("the running switch's own file: status %d, %s", status, out)
+	}
+	other := b.config(t, "s2", `"p1"`, `"a-name-of-20-letters"`, `poll = "interrupt"`, "poll = \"interrupt\"\ncores = [9999]")
+	want := []string{
+		"workers.cores[0]: core 9999 is not one that the process may use",
+		"port[0].interface: another XDP program is attached to p0: it is that of the switch with control socket " + b.socket("s1"),
+		"port[1].interface: no interface a-name-of-20-letters here, and the name of one has at most 15 characters",
+	}
+	for _, flags := range [][]string{nil, {"--here"}} {
+		out, status := check(other, flags...)
+		if status != 2*len(flags) || strings.Contains(out, " is good") == (status != 0) {
+			t.Errorf("%q: status %d, %s", flags, status, out)
+		}
+		for _, w := range want {
+			if _, before, _ := strings.Cut(out, other+":"); !strings.Contains(out, w) || before == "" {
+				t.Errorf("%q: without %q: %s", flags, w, out)
+			}
+		}
+	}
+	if status := p.stop(t); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
 // TestDownLinks: a link that is down is the first thing that people forget, so --check and the log of a switch that starts say so.
 func TestDownLinks(t *testing.T) {
 	b := newTestbed(t, 0)

@@ -23,6 +23,7 @@ import (
 type switchOptions struct {
 	config string
 	check  bool
+	here   bool
 	dump   bool
 	report string
 }
@@ -36,8 +37,11 @@ func newSwitchCommand() *cobra.Command {
 ends it at once. It logs to standard error and reports to standard output at
 its end.
 
---check reads the file, says all that is wrong with it, and exits; interfaces
-need not be there. For those that are it tells what their ports would be granted. --dump prints the configuration with every default.
+--check reads the file, says all that is wrong with it, and exits. A file that
+is good may be for another machine: cores and interfaces that this one does not
+have, and interfaces that another switch has, are listed with their lines, and
+the status is 0 all the same. With --here it is 2. For interfaces that are there
+it tells what their ports would be granted. --dump prints the configuration with every default.
 
 When the switch forwards, it writes the line "ready" to the descriptor that the
 environment names in ` + readyVariable + `, and notifies systemd where that started it.
@@ -54,6 +58,7 @@ not add up or frames are lost; 2 if the switch could not be set up.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.config, "config", "c", "", "the switch's configuration `FILE`")
 	f.BoolVar(&o.check, "check", false, "check the configuration and exit")
+	f.BoolVar(&o.here, "here", false, "with --check: what keeps the switch from starting on this machine is a fault too")
 	f.BoolVar(&o.dump, "dump", false, "print the complete configuration and exit")
 	f.StringVar(&o.report, "report", "text", "what to print at the end: text, json or none")
 	_ = cmd.MarkFlagRequired("config")
@@ -73,6 +78,9 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 		}
 		return usageError(err)
 	}
+	if o.here && !o.check {
+		return usageError(errors.New("--here goes with --check alone: add it, or leave --here out"))
+	}
 	if o.dump {
 		return c.Dump(stdout)
 	}
@@ -80,12 +88,21 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 		for _, warning := range c.Warnings {
 			fmt.Fprintf(stderr, "weir: warning: %s\n", warning)
 		}
-		_, err := fmt.Fprintf(stdout, "%s is good: switch %s, %d ports, graph %s\n",
-			o.config, c.Switch.Name, len(c.Ports), strings.Join(c.Switch.Graph, ", "))
-		if err != nil {
-			return err
+		_, here := config.LoadFor(o.config, node.CheckHere)
+		if here != nil && o.here {
+			return usageError(here)
 		}
-		return printPortPlans(stdout, c)
+		but, faults := "", []error(nil)
+		if here != nil {
+			but, faults = "; but on this machine it would not start now:", unjoin(here)
+		}
+		_, err := fmt.Fprintf(stdout, "%s is good: switch %s, %d ports, graph %s%s\n",
+			o.config, c.Switch.Name, len(c.Ports), strings.Join(c.Switch.Graph, ", "), but)
+		for _, fault := range faults {
+			_, faultErr := fmt.Fprintf(stdout, "  %v\n", fault)
+			err = errors.Join(err, faultErr)
+		}
+		return errors.Join(err, printPortPlans(stdout, c))
 	}
 	log, level, err := newLogger(c.Log, stderr)
 	if err != nil {

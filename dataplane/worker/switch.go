@@ -394,6 +394,12 @@ func (s *Switch) SetTracer(t *pipeline.Tracer) {
 	}
 }
 
+// CheckCores reports the cores of a configuration that the process may not use here, each beginning with its full key.
+func CheckCores(c Config) error {
+	_, err := coresFor(c, 0)
+	return err
+}
+
 // coresFor chooses a core for each worker, or -1.
 func coresFor(c Config, id uint32) ([]int, error) {
 	cores := make([]int, c.Count)
@@ -414,12 +420,13 @@ func coresFor(c Config, id uint32) ([]int, error) {
 		}
 	}
 	if len(c.Cores) != 0 {
-		for _, core := range c.Cores[:c.Count] {
+		var errs []error
+		for i, core := range c.Cores[:c.Count] {
 			if !slices.Contains(allowed, core) {
-				return nil, fmt.Errorf("workers.cores: core %d is not one that the process may use: choose among %v, or set pin = false", core, allowed)
+				errs = append(errs, fmt.Errorf("workers.cores[%d]: core %d is not one that the process may use: choose among %v, or set pin = false", i, core, allowed))
 			}
 		}
-		return c.Cores[:c.Count], nil
+		return c.Cores[:c.Count], errors.Join(errs...)
 	}
 	for i := range cores {
 		cores[i] = allowed[(int(id)+i)%len(allowed)]

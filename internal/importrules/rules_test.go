@@ -128,7 +128,7 @@ var layers = []layer{
 	{"p4/tables/p4rt", nil, "messages as the specification numbers them"},
 	{"p4/tables", []string{"p4/tables/p4rt", "pipeline", "stages/...", "telemetry/hash", "telemetry/pint", "telemetry/pint/...", "telemetry/disketch", "telemetry/oblivious", "telemetry/lds"},
 		"entries are made of the stages' own numbers, whoever writes them; files and faults' lines are config's and cmd's"},
-	{"node", []string{"config", "control/...", "dataplane/hostif", "dataplane/nic", "dataplane/port", "dataplane/worker", "internal/buildinfo", "internal/privilege", "pipeline/...", "stages/...", "telemetry/export", "telemetry/local", "telemetry/pint", "telemetry/query", "telemetry/record", "telemetry/status", "telemetry/view/api"},
+	{"node", []string{"config", "control/...", "dataplane/hostif", "dataplane/nic", "dataplane/port", "dataplane/worker", "internal/buildinfo", "internal/privilege", "internal/socket", "pipeline/...", "stages/...", "telemetry/export", "telemetry/local", "telemetry/pint", "telemetry/query", "telemetry/record", "telemetry/status", "telemetry/view/api"},
 		"it joins packet path, record path and control into one switch, and is what programs import; of the systems it knows only what control shows"},
 	{"bench/...", []string{"bench/...", "config", "control/...", "dataplane/...", "internal/hugepage", "pipeline/...", "stages/...", "telemetry/..."},
 		"benchmarks may use everything; only cmd, and replay a simulated network, use them"},

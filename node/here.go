@@ -1,0 +1,62 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/dataplane/nic"
+	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/dataplane/worker"
+	"github.com/weirswitch/weir/internal/socket"
+)
+
+// CheckHere reports what keeps the switch of a good configuration from starting on this machine as it is now, joined, each
+// beginning with its full key: cores, and interfaces that are missing or taken. It looks at the network namespace of the calling
+// thread, and opens and changes nothing. Interfaces of a switch that runs with the same control socket are not taken:
+// the configuration may be meant for its next reload.
+func CheckHere(c *config.Config) error {
+	errs := []error{worker.CheckCores(c.Workers)}
+	mine := socket.Listens(c.Control.Socket)
+	for i := range c.Ports {
+		p := c.Ports[i]
+		p.Workers = c.Workers.Count
+		if err := checkPortHere(p, c.Control.Socket, mine); err != nil {
+			errs = append(errs, fmt.Errorf("port[%d].%w", i, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func checkPortHere(p port.Config, control string, mine bool) error {
+	if p.Driver == port.DriverTap {
+		if _, err := nic.Look(p.Interface); err == nil && !mine {
+			return fmt.Errorf("interface: %s exists already, and the driver tap makes its own: choose another name", p.Interface)
+		}
+		return nil
+	}
+	if !p.OnInterface() {
+		return nil
+	}
+	i, err := nic.Look(p.Interface)
+	switch {
+	case errors.Is(err, nic.ErrMissing) && p.Optional:
+		return nil
+	case errors.Is(err, nic.ErrMissing) && len(p.Interface) >= unix.IFNAMSIZ:
+		return fmt.Errorf("interface: no interface %s here, and the name of one has at most %d characters: correct it, or give one that alternative name (ip link property add)",
+			p.Interface, unix.IFNAMSIZ-1)
+	case errors.Is(err, nic.ErrMissing):
+		return fmt.Errorf("interface: no interface %s here: create it or correct the name (ip link shows what there is)", p.Interface)
+	case err != nil:
+		return fmt.Errorf("interface: %w", err)
+	}
+	if taken := i.Program != 0 && !p.Disabled; taken && !(mine && (i.Holder == nil || i.Holder.Socket == control)) {
+		return fmt.Errorf("interface: another XDP program is attached to %s: %s", p.Interface, i.Holder.Remedy(p.Interface))
+	}
+	if _, err := port.QueuesOf(p); err != nil {
+		return fmt.Errorf("queues: %w", err)
+	}
+	return nil
+}
