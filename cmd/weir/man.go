@@ -23,6 +23,7 @@ func newManCommand() *cobra.Command {
 			}
 			root := cmd.Root()
 			keepLines(root)
+			root.InitDefaultVersionFlag() // cobra adds it to the command that runs alone
 			// The date of the pages is that of SOURCE_DATE_EPOCH, if it is set.
 			return doc.GenManTree(root, &doc.GenManHeader{
 				Title: "WEIR", Section: "1", Source: "Weir " + version().Version, Manual: "Weir",

@@ -25,6 +25,9 @@ func TestMan(t *testing.T) {
 		if err != nil || !strings.Contains(string(text), ".SH NAME") || cmd.HasParent() && cmd.Short == "" {
 			t.Errorf("%s: %v", cmd.CommandPath(), err)
 		}
+		if !cmd.HasParent() && !strings.Contains(string(text), `\-\-version`) && !strings.Contains(string(text), "--version") {
+			t.Error("weir(1) does not have --version")
+		}
 		pages++
 		kept, inside := 0, false
 		for line := range strings.Lines(string(text)) {

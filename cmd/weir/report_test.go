@@ -32,7 +32,7 @@ switch s1, id 7
 
 PORT  INTERFACE  LINK  DRIVER  MODE          QUEUES   MTU  RECEIVED  FORWARDED  CONSUMED  DROPPED  TRANSMITTED  LOST
 p0    eth0       up    xsk     native, copy       1  1500        10          7         0        3            0     4
-p1    eth1       gone  xsk     native, copy       1  1500         0          0         0        0            7     0
+p1    eth1       gone  xsk     native, copy       1     -         0          0         0        0            7     0
 
 p1 is gone: no interface eth1
 

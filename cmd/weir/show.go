@@ -11,6 +11,7 @@ import (
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/nic"
+	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
@@ -18,7 +19,11 @@ func printPorts(w io.Writer, ports []*api.Port) error {
 	t := text.NewTable("PORT", "INTERFACE", "~LINK", "DRIVER", "MODE", ">QUEUES", ">MTU",
 		">RECEIVED", ">FORWARDED", ">CONSUMED", "!>DROPPED", ">TRANSMITTED", "!>LOST")
 	for _, p := range ports {
-		t.Row(p.Name, p.Interface, p.State, p.Driver, p.Mode, p.Queues, p.Mtu,
+		mtu := fmt.Sprint(p.Mtu)
+		if p.State == string(port.StateGone) || p.State == string(port.StateRebuilding) {
+			mtu = "-" // there is no interface that has one
+		}
+		t.Row(p.Name, p.Interface, p.State, p.Driver, p.Mode, p.Queues, mtu,
 			p.Received, p.Forwarded, p.Consumed, sum(p.Dropped), p.Transmitted, sum(control.Losses(p)))
 	}
 	if err := t.Write(w); err != nil {
