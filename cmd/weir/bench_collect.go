@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -62,6 +64,9 @@ memory, and a few GB of disk in --folder while it runs.`,
 func runBenchCollect(ctx context.Context, o benchCollectOptions, stdout, stderr io.Writer) error {
 	if err := o.Validate(); err != nil {
 		return usageError(err)
+	}
+	if _, err := os.Stat(o.Folder); err != nil && o.Folder != "" {
+		return usageError(fmt.Errorf("--folder: %w: make it, or name another one", err))
 	}
 	var stop func()
 	o.Progress, stop = progress.Steps(stderr, collect.Name)

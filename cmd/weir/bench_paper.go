@@ -34,6 +34,9 @@ func newBenchPaperCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.Packets < 0 {
+				return usageError(fmt.Errorf("--packets %d: choose a number above 0", o.Packets))
+			}
 			if !all {
 				return runBenchPaper(cmd, args[0], o, output)
 			}

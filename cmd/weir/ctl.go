@@ -145,6 +145,9 @@ func (o *ctlOptions) show(ctx context.Context, v view, stdout io.Writer) error {
 
 // call makes a call, or some, that together may take as long; 0: without limit.
 func (o *ctlOptions) call(ctx context.Context, most time.Duration, f func(context.Context, *control.Client) error) error {
+	if o.timeout < 0 {
+		return usageError(fmt.Errorf("--timeout %v: choose a length of time above 0, as 10s", o.timeout))
+	}
 	client, where, err := o.client()
 	if err != nil {
 		return usageError(err)

@@ -36,6 +36,9 @@ the graph.
 		Example: `  weir ctl trace --count 3
   weir ctl trace udp and port 53`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if count < 0 {
+				return usageError(fmt.Errorf("--count %d: choose 1 to 1000 packets", count))
+			}
 			q := &api.TraceRequest{Count: int64(count), Filter: strings.Join(args, " "), WaitNs: int64(wait)}
 			var r *api.TraceResponse
 			err := o.call(cmd.Context(), wait+o.timeout, func(ctx context.Context, c *control.Client) (err error) {

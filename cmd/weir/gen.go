@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -104,6 +105,11 @@ func runGen(ctx context.Context, o genOptions, stdout, stderr io.Writer) (err er
 	beside := traffic.Load{Rate: o.latency}
 	if err := errors.Join(err, load.Validate(), beside.Validate()); err != nil {
 		return usageError(err)
+	}
+	for _, core := range o.cores {
+		if _, err := os.Stat(fmt.Sprintf("/sys/devices/system/cpu/cpu%d", core)); err != nil {
+			return usageError(fmt.Errorf("--cores: there is no core %d: name cores of this machine (lscpu -e)", core))
+		}
 	}
 	port, err := o.port()
 	if err != nil {

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// wrongArguments are command lines with faults that only the command itself finds.
+var wrongArguments = []string{
+	"switch -c x.toml --report xml",
+	"switch -c x.toml --here",
+	"switch -c x.toml --check --here",
+	"collect -c nowhere.toml",
+	"nic show no-such-0",
+	"nic restore no-such-0",
+	"replay --in nowhere.pcap",
+	"replay --graph nope --in nowhere.pcap",
+	"gen -i no-such-0",
+	"gen -i lo --size 5",
+	"gen -i lo --cores 999",
+	"gen -i lo --queues -1",
+	"gen -i lo --count -1",
+	"sink -i no-such-0",
+	"plan --queries nowhere.toml",
+	"key check nowhere",
+	"key new /no-such-folder/key",
+	"p4 switch -c nowhere.toml",
+	"p4 tables -c nowhere.toml",
+	"lab check nowhere.toml",
+	"lab run nowhere.toml",
+	"lab up nowhere.toml",
+	"lab down nowhere.toml",
+	"query path --dst nonsense",
+	"query path --collector nonsense://x",
+	"query path --timeout -1s",
+	"query delay --from s1:p0",
+	"query records --kind nonsense",
+	"query path --watch 1ns",
+	"query path --records /no-such-folder",
+	"ctl --socket s --name n show ports",
+	"ctl --address nonsense show ports",
+	"ctl top --interval 1ns",
+	"ctl show ports --watch --interval 1ns",
+	"ctl show paths --flow nonsense --socket /no-such-socket",
+	"ctl show paths --limit -5 --socket /no-such-socket",
+	"ctl --timeout -1s --socket /no-such-socket show ports",
+	"ctl trace --count -1 --socket /no-such-socket",
+	"ctl capture --count -1 --socket /no-such-socket",
+	"bench paper no-such-figure",
+	"bench paper",
+	"bench paper pint-fig5 --all",
+	"bench paper pint-fig5 --packets -1 --quick",
+	"bench stage --rounds -1 l2",
+	"bench stage no-such-stage",
+	"bench pipeline --rounds -1",
+	"bench pipeline --core 9999 --quick",
+	"bench collect --rounds -1",
+	"bench collect --quick --folder /no-such-folder",
+	"bench scale --plot /no-such-folder/x.svg",
+	"bench forward --rounds -1",
+	"bench forward --only no-such-device",
+	"bench forward --placement nope",
+	"bench forward --tx no-such-0 --rx no-such-1",
+	"bench compare a.json b.json",
+	"man --out /dev/null/x",
+}
+
+// TestWrongArguments: a command line that cannot be ends with status 2, at each command: an unknown flag, an argument too
+// many, a flag without its value or with one of another type, and what the commands themselves refuse.
+func TestWrongArguments(t *testing.T) {
+	expect := func(line ...string) {
+		t.Helper()
+		if status, _, stderr := weir(line...); status != statusUsage || stderr == "" {
+			t.Errorf("weir %s: status %d, %s", strings.Join(line, " "), status, stderr)
+		}
+	}
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		path := strings.Fields(cmd.CommandPath())[1:]
+		expect(append(path, "--no-such-flag")...)
+		if !cmd.DisableFlagParsing && cmd.Args != nil && cmd.Args(cmd, make([]string, 9)) != nil {
+			expect(append(path, strings.Fields("1 2 3 4 5 6 7 8 9")...)...)
+		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			switch f.Value.Type() {
+			case "bool", "int", "int64", "uint64", "uint32", "float64", "duration":
+				expect(append(path, "--"+f.Name+"=no-such-value")...)
+			case "string":
+				expect(append(path, "--"+f.Name)...)
+			}
+		})
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRootCommand())
+	for _, line := range wrongArguments {
+		expect(strings.Fields(line)...)
+	}
+}
