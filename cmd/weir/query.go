@@ -148,6 +148,9 @@ func (o *queryOptions) run(cmd *cobra.Command, q *query.Question) error {
 	if o.watch != 0 {
 		return o.watchOn(cmd.Context(), from, q, stdout, write)
 	}
+	if stderr := cmd.ErrOrStderr(); progress.Terminal(stderr) {
+		o.records.show = stderr
+	}
 	answer, err := from.Ask(cmd.Context(), q)
 	if err != nil {
 		return refused(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/internal/progress"
 	"github.com/weirswitch/weir/telemetry/collect/service"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/store"
@@ -24,6 +25,7 @@ import (
 type querySpool struct {
 	service.Folder
 	keys []string      // files of the network's keys
+	show io.Writer     // a terminal that shows progress; nil: there is none
 	last *query.Engine // that answered last
 }
 
@@ -63,6 +65,11 @@ func (s *querySpool) Ask(ctx context.Context, q *query.Question) (any, error) {
 		return nil, usageError(err)
 	}
 	s.last = e
+	if s.show != nil && (q.Kind == query.KindDelay || q.Kind == query.KindLoss) {
+		report, stop := progress.Steps(s.show, string(q.Kind))
+		defer stop()
+		e.Progress = func(read, all int) { report(read, all, "intervals") }
+	}
 	answer, err := e.Ask(ctx, q)
 	if err != nil {
 		return nil, s.elsewhere(e.Store, err)

@@ -238,6 +238,12 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 	ofFlow := make([][]passed, len(flows))
 	least := math.Inf(1)
 	var class lds.Class // that of least, where it is of one
+	read, intervals := 0, 0
+	for n, way := range ways {
+		if !only || len(asked[n]) > 0 {
+			intervals += len(way.intervals)
+		}
+	}
 	for n, way := range ways {
 		if only && len(asked[n]) == 0 {
 			continue
@@ -250,6 +256,9 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 		for d, err := range e.paced(way.intervals) {
 			if err != nil {
 				return nil, nil, err
+			}
+			if read++; e.Progress != nil {
+				e.Progress(read, intervals)
 			}
 			p.interval(d)
 			names.add(d)

@@ -45,6 +45,8 @@ type Engine struct {
 	Topology *pintpath.Topology
 	// Limits bound the cost of a question.
 	Limits Limits
+	// Progress gets how many of the intervals have been read that a question of delay or loss needs between two places; nil: it is not shown.
+	Progress func(read, all int)
 
 	ctx     context.Context // of the question that this engine was made for; nil: none
 	wires   *wiring         // of the store and the links; nil: not read yet

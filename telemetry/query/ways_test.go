@@ -265,3 +265,29 @@ func TestNamedPorts(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 }
+
+// TestProgress: a question of delay or loss says how many of its intervals it has read, one after the other, up to all of them.
+func TestProgress(t *testing.T) {
+	s, _ := streams(t,
+		stream{flows: [2]int{0, 40}, past: []seenAt{{sw: 1, port: 0, egress: true}, {sw: 2, port: 0, after: 1000}}},
+		stream{flows: [2]int{40, 80}, past: []seenAt{{sw: 1, port: 1, egress: true}, {sw: 2, port: 1, after: 1000}}},
+	)
+	for _, c := range []struct {
+		q    Question
+		want int
+	}{{Question{From: "b", To: "c"}, 6}, {Question{From: "b:0", To: "c"}, 3}, {Question{From: "b", To: "c", Flow: FormatKey(key(50))}, 3}} {
+		for _, c.q.Kind = range []Kind{KindDelay, KindLoss} {
+			last := 0
+			e := &Engine{Store: s, Progress: func(read, all int) {
+				if read != last+1 || all != c.want {
+					t.Errorf("%+v: %d of %d after %d, want %d in all", c.q, read, all, last, c.want)
+				}
+				last = read
+			}}
+			ask[*Between](t, e, &c.q)
+			if last != c.want {
+				t.Errorf("%+v: %d of %d", c.q, last, c.want)
+			}
+		}
+	}
+}
