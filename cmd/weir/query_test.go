@@ -43,7 +43,7 @@ func TestQueryRefuses(t *testing.T) {
 		between + " --weight 0 --flow 1.2.3.4:1>2.3.4.5:2|udp":  "--weight 0: choose 1 to 10000",
 		between + " --weight -1 --flow 1.2.3.4:1>2.3.4.5:2|udp": "-1",
 		"delay --from s1":           "--to: delay needs it",
-		"delay --from s1:x --to s2": "write its number",
+		"delay --from s1:x --to s2": `weir: switch s1 has no port "x", as no record has the names of its ports: write its number`,
 		"loss --from s3 --to s2":    `"s3" sent no records`,
 		"volume":                    "no records",
 		"heavy-hitters --theta 0":   "choose a share above 0",

@@ -47,7 +47,7 @@ func (e *Engine) ParsePlace(text string) (Place, error) {
 			if names := w.names(id); names != "" {
 				return Place{}, fmt.Errorf("switch %s has no port %q: its ports are %s; or write a number, counted from 0", name, shorten(port), names)
 			}
-			return Place{}, fmt.Errorf("port %q of switch %s: nothing here has the names of its ports: write its number, counted from 0", shorten(port), name)
+			return Place{}, fmt.Errorf("switch %s has no port %q, as no record has the names of its ports: write its number, counted from 0", name, shorten(port))
 		}
 		p.Port = n
 	}
