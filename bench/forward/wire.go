@@ -666,8 +666,12 @@ func (s *WireSize) judge() {
 	}
 	const why = "the machine changed during the measurement, or the device collapses under load; measure again on a quiet machine"
 	if s.Throughput > aboveMRR*s.MRR {
-		s.Invalid = fmt.Sprintf("throughput %.0f is above what arrived of a full load, %.0f: %s", s.Throughput, s.MRR, why)
-		return
+		if s.Offered == 0 || s.MRR < limitedBelow*s.Offered {
+			s.Invalid = fmt.Sprintf("throughput %.0f is above what arrived of a full load, %.0f: %s", s.Throughput, s.MRR, why)
+			return
+		}
+		// The full load lost nothing: the source alone was slower then.
+		s.Limited = true
 	}
 	for _, l := range s.Latency {
 		if l.Loss > pdrLoss {

@@ -325,17 +325,19 @@ func TestWireContradictions(t *testing.T) {
 	for _, tt := range []struct {
 		what            string
 		throughput, mrr float64
+		offered         float64
 		latency         []WireLatency
 		invalid, remark string
 	}{
-		{"good", 800, 850, all, "", ""},
-		{"nothing of a full load arrives", 872, 0, all, "throughput 872 is above what arrived of a full load, 0", "INVALID"},
-		{"all is lost at a tenth", 872, 900, lost(0, 1), "at 10 % of the throughput, at which nothing is to be lost, 100.0 % of the frames", "INVALID"},
-		{"much is lost at the throughput", 872, 900, lost(3, 0.24), "at 100 % of the throughput, at which nothing is to be lost, 24.0 % of the frames", "INVALID"},
-		{"little is lost at the throughput", 872, 900, lost(3, 0.0004), "", "0.04 % lost where latency was measured at 100 %"},
-		{"everything is lost", 0, 0, nil, "the device loses frames at any rate", "INVALID"},
+		{"good", 800, 850, 900, all, "", ""},
+		{"the source was slower at a full load, which lost nothing", 872, 600, 600, all, "", "source-limited"},
+		{"nothing of a full load arrives", 872, 0, 900, all, "throughput 872 is above what arrived of a full load, 0", "INVALID"},
+		{"all is lost at a tenth", 872, 900, 950, lost(0, 1), "at 10 % of the throughput, at which nothing is to be lost, 100.0 % of the frames", "INVALID"},
+		{"much is lost at the throughput", 872, 900, 950, lost(3, 0.24), "at 100 % of the throughput, at which nothing is to be lost, 24.0 % of the frames", "INVALID"},
+		{"little is lost at the throughput", 872, 900, 950, lost(3, 0.0004), "", "0.04 % lost where latency was measured at 100 %"},
+		{"everything is lost", 0, 0, 900, nil, "the device loses frames at any rate", "INVALID"},
 	} {
-		s := WireSize{Size: 64, Throughput: tt.throughput, MRR: tt.mrr, Latency: tt.latency}
+		s := WireSize{Size: 64, Throughput: tt.throughput, MRR: tt.mrr, Offered: tt.offered, Latency: tt.latency}
 		if s.judge(); !strings.HasPrefix(s.Invalid, tt.invalid) || (tt.invalid == "") != (s.Invalid == "") {
 			t.Errorf("%s: INVALID %q", tt.what, s.Invalid)
 		}

@@ -107,6 +107,9 @@ func runGen(ctx context.Context, o genOptions, stdout, stderr io.Writer) (err er
 		return usageError(err)
 	}
 	for _, core := range o.cores {
+		if core == -1 {
+			continue // on any, as --core has it
+		}
 		if _, err := os.Stat(fmt.Sprintf("/sys/devices/system/cpu/cpu%d", core)); err != nil {
 			return usageError(fmt.Errorf("--cores: there is no core %d: name cores of this machine (lscpu -e)", core))
 		}

@@ -140,7 +140,7 @@ func boundEnd(cmd *cobra.Command) {
 
 // withSignals returns a context that the first SIGINT or SIGTERM cancels. The
 // second one ends the process at once: its sender does not want to wait
-// for the drain. The kernel cleans up then: sockets, memory and XDP programs
+// for the drain. One within againAfter is the same wish: timeout(1) sends to the process and to its group. The kernel cleans up then: sockets, memory and XDP programs
 // go with the process.
 func withSignals(stderr io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -148,10 +148,14 @@ func withSignals(stderr io.Writer) (context.Context, func()) {
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
 	done := make(chan struct{})
 	go func() {
-		for n := 0; ; n++ {
+		var first time.Time
+		for {
 			select {
 			case s := <-signals:
-				if n > 0 {
+				switch {
+				case first.IsZero():
+					first = time.Now()
+				case time.Since(first) >= againAfter:
 					fmt.Fprintf(stderr, "weir: %v again: ending at once\n", s)
 					os.Exit(statusFailure)
 				}
@@ -167,6 +171,9 @@ func withSignals(stderr io.Writer) (context.Context, func()) {
 		cancel()
 	}
 }
+
+// againAfter is how long after a signal another one counts as a second one.
+const againAfter = 100 * time.Millisecond
 
 // stopVariable names the environment's variable with another stopWait, for machines that are very slow.
 const stopVariable = "WEIR_STOP_WAIT"

@@ -155,9 +155,14 @@ func (s *sinkReport) print(w io.Writer, asJSON bool) error {
 	l := &s.LatencyNs
 	_, err := fmt.Fprintf(w, `received %d packets, %d bytes: %.0f per second
 lost %d, duplicated %d, reordered %d, late %d, foreign %d, overflow %d
-latency: least %v, median %v, 99 %% %v, 99.9 %% %v, most %v
-`, s.Packets, s.Bytes, s.Rate, s.Lost, s.Duplicates, s.Reordered, s.Late, s.Foreign, s.Overflow,
-		time.Duration(l.Min), time.Duration(l.P50), time.Duration(l.P99), time.Duration(l.P999), time.Duration(l.Max))
+`, s.Packets, s.Bytes, s.Rate, s.Lost, s.Duplicates, s.Reordered, s.Late, s.Foreign, s.Overflow)
+	if err == nil && s.Packets > 0 {
+		_, err = fmt.Fprintf(w, "latency: least %v, median %v, 99 %% %v, 99.9 %% %v, most %v\n",
+			time.Duration(l.Min), time.Duration(l.P50), time.Duration(l.P99), time.Duration(l.P999), time.Duration(l.Max))
+	}
+	if err == nil && s.Packets == 0 && s.Foreign == 0 {
+		_, err = fmt.Fprintln(w, "nothing arrived, so what was lost is not known but by what gen says that it sent: see that the links are up (ip -br link), and that a device on the way forwards to here")
+	}
 	if err == nil && s.Packets == 0 && s.Foreign > 0 {
 		_, err = fmt.Fprintln(w, "nothing that arrived is of this run: see that what gen sends arrives here at all, and that --run, --tcp, --vlan, --mpls, --vxlan and the kind of addresses are those of gen; packets of a capture bear no numbers")
 	}

@@ -88,6 +88,7 @@ name = "s1"
 name = "s2"
 graph = ["parse"]
 [switch.config.switch]
+id = 1
 graph = ["parse", "l2"]
 name = "other"
 [[link]]
@@ -131,6 +132,7 @@ bytes = -1
 		"switch[0].graph: missing",
 		"switch[1].graph: config.switch.graph is there too",
 		"switch[1].config.switch.name: other",
+		"switch[1].config.switch.id: 1 is that of",
 		"link[0].queues: 100",
 		"link[0].mtu: 10",
 		`link[0].endpoints[1]: "s1": name the port`,
@@ -151,8 +153,8 @@ bytes = -1
 			t.Errorf("missing fault %q", want)
 		}
 	}
-	if n := strings.Count(err.Error(), "\n") + 1; n != 31 {
-		t.Errorf("%d faults, want 31:\n%v", n, err)
+	if n := strings.Count(err.Error(), "\n") + 1; n != 32 {
+		t.Errorf("%d faults, want 32:\n%v", n, err)
 	}
 }
 

@@ -36,7 +36,7 @@ func (c *Config) switchConfig(i int, runDirectory, records string) ([]byte, erro
 	}
 	main := subtable(config, "switch")
 	main["name"] = s.Name
-	setMissing(main, "id", int64(i+1))
+	setMissing(main, "id", c.switchID(i))
 	if c.Key != "" && c.Key != NoKey {
 		setMissing(main, "key", c.Key)
 	}

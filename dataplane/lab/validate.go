@@ -160,7 +160,18 @@ func (h *Host) validateGateway(f *faults, key, text string) {
 	}
 }
 
+// switchID is the id of a switch: its own, or its place in the file, from 1 on.
+func (c *Config) switchID(i int) int64 {
+	if table, ok := c.Switches[i].Config["switch"].(map[string]any); ok {
+		if id, ok := table["id"].(int64); ok {
+			return id
+		}
+	}
+	return int64(i + 1)
+}
+
 func (c *Config) validateSwitches(f *faults) {
+	ids := map[int64]int{}
 	for i, s := range c.Switches {
 		key := fmt.Sprintf("switch[%d]", i)
 		if s.Kind != "" && s.Kind != KindWeir && s.Kind != KindBMv2 {
@@ -182,6 +193,12 @@ func (c *Config) validateSwitches(f *faults) {
 		}
 		if table["name"] != nil && table["name"] != s.Name {
 			f.add("%s.config.switch.name: %v is not the node's name %q: leave it out", key, table["name"], s.Name)
+		}
+		id := c.switchID(i)
+		if first, taken := ids[id]; taken {
+			f.add("%s.config.switch.id: %d is that of %s too, and records are told apart by it: leave the id out, or choose another one", key, id, c.Switches[first].Name)
+		} else {
+			ids[id] = i
 		}
 		if _, err := configPorts(s.Config); err != nil {
 			f.add("%s.config.port: %w", key, err)

@@ -398,15 +398,16 @@ func stageName(egress bool) string {
 // flowSum adds up what the intervals say of a flow. Means are weighed by the
 // packets behind them.
 type flowSum struct {
-	packets, bytes, lost   float64
-	owned                  float64 // of the packets
-	arrived                float64
-	hasLoss                bool
-	unsent                 int // intervals whose records have nothing of the flow
-	measured, sum, trusted float64
-	squares, freedom       float64 // of the packets' variance
-	foreign                float64 // what other flows may have shifted the sum by
-	delays                 []sampledDelays
+	packets, bytes, lost float64
+	owned                float64 // of the packets
+	arrived              float64
+	hasLoss              bool
+	unsent               int     // intervals whose records have nothing of the flow
+	measured, trusted    float64 // packets whose delay was measured; of these, the flow's own
+	sum, weight          float64 // of delays, each as often as packets it stands for; of these packets
+	squares, freedom     float64 // of the packets' variance
+	foreign              float64 // what other flows may have shifted the sum by
+	delays               []sampledDelays
 }
 
 // sampledDelays are delays of single packets in an interval, which were sampled at a rate.
@@ -430,7 +431,7 @@ func (s *flowSum) sample(d *lds.Delays, flow *uint64) {
 func (s *flowSum) join(o *flowSum) {
 	s.packets, s.bytes, s.lost, s.owned, s.arrived = s.packets+o.packets, s.bytes+o.bytes, s.lost+o.lost, s.owned+o.owned, s.arrived+o.arrived
 	s.hasLoss, s.unsent = s.hasLoss || o.hasLoss, s.unsent+o.unsent
-	s.measured, s.sum, s.trusted = s.measured+o.measured, s.sum+o.sum, s.trusted+o.trusted
+	s.measured, s.trusted, s.sum, s.weight = s.measured+o.measured, s.trusted+o.trusted, s.sum+o.sum, s.weight+o.weight
 	s.squares, s.freedom, s.foreign = s.squares+o.squares, s.freedom+o.freedom, s.foreign+o.foreign
 	s.delays = append(s.delays, o.delays...)
 }
@@ -485,6 +486,7 @@ func (s *flowSum) add(d *lds.Difference, e *lds.Estimate) {
 	n := e.Sampled / float64(d.Rows())
 	s.measured += n
 	s.sum += n * e.MeanNs
+	s.weight += n
 	s.trusted += n * e.DelayTrust
 	if mean, ok := d.MeanNs(); ok {
 		s.foreign += n * (1 - e.DelayTrust) * math.Abs(e.MeanNs-mean)
@@ -505,8 +507,11 @@ func (s *flowSum) whole(d *lds.Difference) {
 	if mean, ok := d.MeanNs(); ok {
 		n := d.Counted() / float64(d.Rows())
 		s.measured += n
-		s.sum += n * mean
 		s.trusted += n
+		// What was measured stands for all that were sent: of a way that loses packets more cells are refused.
+		sent := max(float64(d.Sent()), n)
+		s.sum += sent * mean
+		s.weight += sent
 	}
 }
 
@@ -520,7 +525,7 @@ func (s *flowSum) answer(b *Between) {
 	if s.measured == 0 {
 		return
 	}
-	mean := s.sum / s.measured
+	mean := s.sum / s.weight
 	b.HasDelay, b.Sampled, b.Trust = true, s.measured, s.trusted/s.measured
 	slack := s.foreign / s.measured
 	if s.freedom > 0 {

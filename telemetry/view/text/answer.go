@@ -340,7 +340,7 @@ func printDelay(w io.Writer, b *query.Between) error {
 	if b.HasDelay {
 		delay = "mean delay: " + delayWithin(b.Delay)
 		if b.Delay.Low == b.Delay.High {
-			delay = fmt.Sprintf("mean delay: %s of the %.0f packets that were measured, without bounds for others", Nanoseconds(b.Delay.Value), b.Sampled)
+			delay = fmt.Sprintf("mean delay: %s, by %.0f packets that were measured, without bounds for others", Nanoseconds(b.Delay.Value), b.Sampled)
 		}
 		if b.StdNs > 0 {
 			delay += ", single packets vary by " + Nanoseconds(b.StdNs)

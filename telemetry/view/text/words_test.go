@@ -26,7 +26,7 @@ func TestDelayBounds(t *testing.T) {
 	}{
 		{query.Bounded{Value: 5e6, Low: 4e6, High: 6e6}, "mean delay: 5ms (4ms to 6ms); trust 0.50"},
 		{query.Bounded{Value: 5e6, Low: 5e6 - 1, High: 5e6 + 1}, "mean delay: 5ms (bounds within its last digit); trust 0.50"},
-		{query.Bounded{Value: 5e6, Low: 5e6, High: 5e6}, "mean delay: 5ms of the 40 packets that were measured, without bounds for others; trust 0.50"},
+		{query.Bounded{Value: 5e6, Low: 5e6, High: 5e6}, "mean delay: 5ms, by 40 packets that were measured, without bounds for others; trust 0.50"},
 	} {
 		var b strings.Builder
 		if err := printDelay(&b, &query.Between{HasDelay: true, Delay: c.b, Sampled: 40, Trust: 0.5}); err != nil || !strings.Contains(b.String(), c.want+"\n") {
