@@ -21,15 +21,22 @@ type Audit struct {
 	lost atomic.Uint64
 }
 
+// auditFlags refuse a FIFO without a reader.
+const auditFlags = os.O_APPEND | os.O_WRONLY | unix.O_NONBLOCK
+
+func auditFault(err error) error {
+	return fmt.Errorf("control.audit: %w: name a file in a folder that exists and may be written", err)
+}
+
 // OpenAudit opens the file, to append to it, or makes it, for its owner to write
 // and its group to read. An empty path gives an audit that writes nothing.
 func OpenAudit(path string) (*Audit, error) {
 	if path == "" {
 		return &Audit{core: zapcore.NewNopCore()}, nil
 	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|unix.O_NONBLOCK, 0o640) // a FIFO without a reader is refused
+	f, err := os.OpenFile(path, auditFlags|os.O_CREATE, 0o640)
 	if err != nil {
-		return nil, fmt.Errorf("control.audit: %w: name a file in a folder that exists and may be written", err)
+		return nil, auditFault(err)
 	}
 	encoder := zapcore.NewJSONEncoder(zapcore.EncoderConfig{
 		TimeKey: "time", EncodeTime: zapcore.RFC3339NanoTimeEncoder, MessageKey: "call", LineEnding: "\n",

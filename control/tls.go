@@ -23,11 +23,8 @@ type tlsListener struct {
 // ListenTLS reads the certificates and listens for the API over TCP, for Serve;
 // nil without an address. The files are read again when they change.
 func ListenTLS(c TLS) (net.Listener, error) {
-	if c.Listen == "" {
-		return nil, nil
-	}
-	keeper, err := certs.Load(certs.Files{Certificate: c.Certificate, Key: c.Key, CA: c.ClientCA, Revoked: c.Revoked, CAName: "client_ca"}, "control.tls", nil)
-	if err != nil {
+	keeper, err := loadTLS(c)
+	if keeper == nil {
 		return nil, err
 	}
 	l, err := net.Listen("tcp", c.Listen)
@@ -36,6 +33,14 @@ func ListenTLS(c TLS) (net.Listener, error) {
 	}
 	bounded := bound(l, new(atomic.Uint64))
 	return &tlsListener{tls.NewListener(bounded, keeper.Server("http/1.1")), bounded, keeper}, nil
+}
+
+// loadTLS reads the certificates; nil without an address.
+func loadTLS(c TLS) (*certs.Keeper, error) {
+	if c.Listen == "" {
+		return nil, nil
+	}
+	return certs.Load(certs.Files{Certificate: c.Certificate, Key: c.Key, CA: c.ClientCA, Revoked: c.Revoked, CAName: "client_ca"}, "control.tls", nil)
 }
 
 // maxPEM bounds a file of certificates, in bytes.

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/control/metrics"
 	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/worker"
@@ -14,20 +15,40 @@ import (
 )
 
 // CheckHere reports what keeps the switch of a good configuration from starting on this machine as it is now, joined, each
-// beginning with its full key: cores, and interfaces that are missing or taken. It looks at the network namespace of the calling
-// thread, and opens and changes nothing. Interfaces of a switch that runs with the same control socket are not taken:
+// beginning with its full key: cores, interfaces that are missing or taken, workers without a queue, and what control and telemetry
+// name: a group, files, folders and addresses. It looks at the network namespace of the calling
+// thread, and makes and changes nothing; sockets and memory of guests are not looked at. Interfaces of a switch that runs with the same control socket are not taken:
 // the configuration may be meant for its next reload.
 func CheckHere(c *config.Config) error {
-	errs := []error{worker.CheckCores(c.Workers)}
 	mine := socket.Listens(c.Control.Socket)
+	errs := []error{worker.CheckCores(c.Workers), c.Control.CheckHere(mine), c.Telemetry.CheckSpool(), c.Telemetry.CheckSending()}
+	if !mine {
+		errs = append(errs, checkMetrics(c.Control.Metrics))
+	}
+	var queues []int
 	for i := range c.Ports {
 		p := c.Ports[i]
 		p.Workers = c.Workers.Count
 		if err := checkPortHere(p, c.Control.Socket, mine); err != nil {
 			errs = append(errs, fmt.Errorf("port[%d].%w", i, err))
 		}
+		if n, err := port.QueuesOf(p); err == nil && n > 0 {
+			queues = append(queues, n)
+		}
+	}
+	if len(queues) == len(c.Ports) { // else it is not known which workers have some
+		errs = append(errs, worker.CheckQueues(c.Workers.Count, queues))
 	}
 	return errors.Join(errs...)
+}
+
+// checkMetrics takes the address for a moment.
+func checkMetrics(address string) error {
+	l, err := metrics.Listen(address)
+	if l == nil {
+		return err
+	}
+	return l.Close()
 }
 
 func checkPortHere(p port.Config, control string, mine bool) error {

@@ -2,6 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -137,6 +140,65 @@ func TestCheckHere(t *testing.T) {
 			if _, before, _ := strings.Cut(out, other+":"); !strings.Contains(out, w) || before == "" {
 				t.Errorf("%q: without %q: %s", flags, w, out)
 			}
+		}
+	}
+	if status := p.stop(t); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// TestCheckHereControl: what only the start found out is found by --check --here, which makes nothing.
+func TestCheckHereControl(t *testing.T) {
+	b := newTestbed(t, 0)
+	check := func(config string) (string, int) {
+		t.Helper()
+		cmd := weirCommand("switch", "--check", "--here", "-c", config)
+		var out strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := b.ns.Start(cmd); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		return out.String(), cmd.ProcessState.ExitCode()
+	}
+	const metrics = "127.0.0.1:19464"
+	if err := b.ns.SetUp("lo"); err != nil {
+		t.Fatal(err)
+	}
+	p := b.start(t, b.config(t, "s1", "[control]\n", "[control]\nmetrics = \""+metrics+"\"\n"))
+	if out, status := check(filepath.Join(b.dir, "s1.toml")); status != 0 {
+		t.Errorf("the running switch's own file: status %d, %s", status, out)
+	}
+	file := filepath.Join(b.dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, control, want string }{
+		{"group", `group = "no-such-group"`, ": control.group: "},
+		{"audit", `audit = "` + b.dir + `/none/audit.log"`, ": control.audit: "},
+		{"audit below a file", `audit = "` + file + `/audit.log"`, ": control.audit: "},
+		{"metrics", `metrics = "` + metrics + `"`, ": control.metrics: "},
+		{"tls", "[control.tls]\nlisten = \"127.0.0.1:19465\"\ncertificate = \"" + file + "\"\nkey = \"/none\"\nclient_ca = \"/none\"\n", ": control.tls.certificate: "},
+		{"spool", "[telemetry]\nspool = \"" + file + "/a/b\"", ": telemetry.spool: "},
+		{"collector", "[telemetry]\nspool = \"" + b.dir + "/new/spool\"\ncollector = [\"nats://127.0.0.1:4222\"]\ntoken_file = \"/none\"", ": telemetry.token_file: "},
+		{"workers", "[workers]", ": workers.count: the queues of the ports keep 2 of 3 workers busy"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			socket := fmt.Sprintf("socket = %q\n", b.socket("s2"))
+			edit := []string{socket, socket + tt.control}
+			if tt.name == "workers" {
+				edit = []string{"[workers]\n", "[workers]\ncount = 3\npin = false\n"}
+			}
+			config := b.config(t, "s2", edit...)
+			out, status := check(config)
+			if _, where, _ := strings.Cut(out, config+":"); status != 2 || !strings.Contains(out, tt.want) || where == "" {
+				t.Errorf("status %d, want %q: %s", status, tt.want, out)
+			}
+		})
+	}
+	for _, made := range []string{"none", "new", "audit.log"} {
+		if _, err := os.Stat(filepath.Join(b.dir, made)); err == nil {
+			t.Errorf("%s was made", made)
 		}
 	}
 	if status := p.stop(t); status != 0 {

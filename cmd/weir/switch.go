@@ -39,8 +39,11 @@ its end.
 
 --check reads the file, says all that is wrong with it, and exits. A file that
 is good may be for another machine: cores and interfaces that this one does not
-have, and interfaces that another switch has, are listed with their lines, and
-the status is 0 all the same. With --here it is 2. For interfaces that are there
+have, interfaces that another switch has, more workers than queues, and the
+group, files, folders and addresses of control and telemetry that do not hold
+here are listed with their lines, and the status is 0 all the same. With --here
+it is 2. Not looked at are the sockets of vhost and memif ports and the control
+socket's folder, locked memory, and the spool's lock. For interfaces that are there
 it tells what their ports would be granted. --dump prints the configuration with every default.
 
 When the switch forwards, it writes the line "ready" to the descriptor that the

@@ -145,10 +145,7 @@ func (s *Switch) connect(number, queues int, name string) error {
 		if owners[q] = slot.w; slot.w != nil {
 			continue
 		}
-		owners[q] = s.workers[q%n]
-		if queues < n {
-			owners[q] = s.workers[(s.opened+q)%n]
-		}
+		owners[q] = s.workers[ownerOf(q, queues, s.opened, n)]
 		owners[q].Do(func() { owners[q].adopt(number, q) })
 	}
 	s.opened += queues
@@ -161,6 +158,14 @@ func (s *Switch) connect(number, queues int, name string) error {
 		w.Do(func() { w.routeTo(number, owners, name) })
 	}
 	return nil
+}
+
+// ownerOf is the worker of a queue, where earlier ports have opened so many.
+func ownerOf(q, queues, opened, workers int) int {
+	if queues < workers {
+		return (opened + q) % workers
+	}
+	return q % workers
 }
 
 // adopt gives a worker a queue that does nothing yet.

@@ -192,9 +192,25 @@ func (s *Switch) checkOwners() error {
 			busy++
 		}
 	}
-	if busy < len(s.workers) {
+	return idleWorkers(busy, len(s.workers))
+}
+
+// CheckQueues reports workers that would have nothing to do with ports of so many queues each.
+func CheckQueues(workers int, queues []int) error {
+	busy, opened := map[int]bool{}, 0
+	for _, n := range queues {
+		for q := range n {
+			busy[ownerOf(q, n, opened, workers)] = true
+		}
+		opened += n
+	}
+	return idleWorkers(len(busy), workers)
+}
+
+func idleWorkers(busy, workers int) error {
+	if busy < workers {
 		return fmt.Errorf("workers.count: the queues of the ports keep %d of %d workers busy: set count = %d, or give the interfaces more queues (ethtool -L)",
-			busy, len(s.workers), busy)
+			busy, workers, busy)
 	}
 	return nil
 }

@@ -73,6 +73,18 @@ func OpenSpool(c Config, name string) (*Spool, error) {
 	return s, nil
 }
 
+// CheckSpool reports what keeps OpenSpool from making the folder, or from writing there. It makes nothing, and does not see whether
+// another process writes there.
+func (c *Config) CheckSpool() error {
+	if c.Spool == "" {
+		return nil
+	}
+	if err := safefile.MayMakeFolder(c.Spool); err != nil {
+		return fmt.Errorf("telemetry.spool: %w: name a folder that can be made and written", err)
+	}
+	return nil
+}
+
 func (s *Spool) setUp() error {
 	if err := makeFolder(s.dir); err != nil {
 		return err
