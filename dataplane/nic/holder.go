@@ -30,12 +30,23 @@ func (h *Holder) String() string {
 // this process may not see it.
 func (h *Holder) Remedy(name string) string {
 	switch {
+	case h == nil && !seesAll():
+		return "as this user it cannot be seen whose it is: run this as root to see (a running switch may have it), before you stop or remove anything"
 	case h == nil:
 		return fmt.Sprintf("stop its owner, or remove it with `ip link set dev %s xdp off`", name)
 	case h.Socket != "":
 		return fmt.Sprintf("it is that of %v: stop that switch, have it leave the interface (weir ctl --socket %s set port down NAME), or name another one", h, h.Socket)
 	}
 	return fmt.Sprintf("it is that of %v: stop it, or name another interface", h)
+}
+
+// seesAll reports whether the process may look at the descriptors of those of other users.
+func seesAll() bool {
+	d, err := os.Open("/proc/1/fd")
+	if err != nil {
+		return false
+	}
+	return d.Close() == nil
 }
 
 // AttachedError is the error of a port whose interface has the XDP program of another.
