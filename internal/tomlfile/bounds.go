@@ -15,11 +15,14 @@ const (
 	maxParts = 32   // of a dotted key
 )
 
-// bounds finds what exceeds the bounds, nil: nothing. It reads the text as the parser does, up to where that would
+// bounds finds a byte order mark and what exceeds the bounds, nil: nothing. It reads the text as the parser does, up to where that would
 // find a fault itself.
 func bounds(text []byte) *Fault {
 	if len(text) > MaxBytes {
 		return &Fault{Text: fmt.Sprintf("has %d bytes: %d at most", len(text), MaxBytes)}
+	}
+	if bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
+		return &Fault{Line: 1, Text: "begins with a byte order mark, which TOML does not allow: save the file as UTF-8 without BOM, or remove the mark with sed -i '1s/^\\xef\\xbb\\xbf//' FILE"}
 	}
 	s := scanner{text: text, line: 1}
 	for s.at < len(text) && s.fault == nil {

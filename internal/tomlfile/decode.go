@@ -32,7 +32,7 @@ func Decode(text []byte, into any, hook Hook) *Faults {
 	}
 	var root map[string]any
 	if err := toml.Unmarshal(text, &root); err != nil {
-		d.list = append(d.list, syntaxFault(text, err))
+		d.list = append(d.list, syntaxFault(text, err, reflect.TypeOf(into).Elem()))
 		d.malformed = 1
 		return d.Faults
 	}
@@ -46,7 +46,7 @@ func Decode(text []byte, into any, hook Hook) *Faults {
 var assigned = regexp.MustCompile(`^\s*([A-Za-z0-9_.-]+)\s*=`)
 
 // syntaxFault adds the key to the library's error: the table in front of the line, and the line's own key.
-func syntaxFault(text []byte, err error) Fault {
+func syntaxFault(text []byte, err error, root reflect.Type) Fault {
 	fault := Fault{Text: "not valid TOML: " + strings.TrimPrefix(err.Error(), "toml: ")}
 	var syntax *toml.DecodeError
 	if errors.As(err, &syntax) {
@@ -56,16 +56,25 @@ func syntaxFault(text []byte, err error) Fault {
 			_, table := locate(bytes.Join(lines[:fault.Line-1], nil))
 			fault.Key = join(table, string(key[1]))
 		}
-		fault.Text += syntaxRemedy(fault.Text, string(lines[fault.Line-1]))
+		fault.Text += syntaxRemedy(fault.Text, string(lines[fault.Line-1]), root)
 	}
 	return fault
 }
 
 // syntaxRemedy says what a line that is not TOML should be, where that is known.
-func syntaxRemedy(fault, line string) string {
+func syntaxRemedy(fault, line string, root reflect.Type) string {
+	header := tableHeader.FindStringSubmatch(line)
 	switch {
-	case strings.Contains(fault, "already exists") && strings.HasPrefix(strings.TrimSpace(line), "[") && !strings.HasPrefix(strings.TrimSpace(line), "[["):
-		return ": write a list of tables in double brackets, each [[" + strings.Trim(strings.TrimSpace(line), "[]") + "]]"
+	case strings.Contains(fault, "already exists") && header != nil:
+		const merge, list = "merge the two into one [%s]", "write a list of tables in double brackets, each [[%s]]"
+		remedy := merge + ", or, if it is a list, " + list
+		switch kindAt(root, strings.Split(header[1], ".")) {
+		case reflect.Slice:
+			remedy = list
+		case reflect.Struct:
+			remedy = merge
+		}
+		return ": " + strings.ReplaceAll(remedy, "%s", header[1])
 	case strings.Contains(fault, "start of key"):
 		return ": write key = value, or [table]"
 	case strings.Contains(fault, "start of value"):
@@ -74,6 +83,27 @@ func syntaxRemedy(fault, line string) string {
 		return ": close the quotes"
 	}
 	return ""
+}
+
+// tableHeader is a line that begins a table.
+var tableHeader = regexp.MustCompile(`^\s*\[\s*([A-Za-z0-9_.-]+)\s*\]`)
+
+// kindAt is the kind of what holds a key of a struct type: a Struct or a Slice; another one where the type does not say.
+func kindAt(t reflect.Type, key []string) reflect.Kind {
+	for _, name := range key {
+		for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct {
+			return reflect.Invalid
+		}
+		f := Field(reflect.New(t).Elem(), name)
+		if !f.IsValid() {
+			return reflect.Invalid
+		}
+		t = f.Type()
+	}
+	return t.Kind()
 }
 
 // Hook sees each value before it is decoded: the key, what the file has, and where it goes. It may set
