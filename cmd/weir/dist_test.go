@@ -217,6 +217,18 @@ func TestUnit(t *testing.T) {
 			t.Errorf("the unit does not grant %s", c)
 		}
 	}
+	// It gives up on a mistyped file, and an interface that is missing at boot has 30 s.
+	pause, pauseErr := time.ParseDuration(keys["[Service]RestartSec"][0])
+	burst, interval := 0, 0
+	for key, n := range map[string]*int{"[Unit]StartLimitBurst": &burst, "[Unit]StartLimitIntervalSec": &interval} {
+		if values := keys[key]; len(values) == 1 {
+			*n, _ = strconv.Atoi(values[0])
+		}
+	}
+	tried := time.Duration(burst-1) * pause
+	if pauseErr != nil || tried < 30*time.Second || 2*tried > time.Duration(interval)*time.Second { // a start takes time too
+		t.Errorf("%d starts every %v are tried within %v, in an interval of %d s", burst, pause, tried, interval)
+	}
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		t.Log("no systemd-analyze: the keys' names are not checked")
