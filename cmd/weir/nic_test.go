@@ -147,6 +147,21 @@ func TestCheckHere(t *testing.T) {
 	}
 }
 
+// TestCheckLoopback: one port, on an interface without a driver.
+func TestCheckLoopback(t *testing.T) {
+	b := newTestbed(t, 0)
+	cmd := weirCommand("switch", "--check", "-c", b.config(t, "s1", `"patch"]`, `"l2"]`, `"p0"`, `"lo"`,
+		"[[port]]\ninterface = \"p1\"\n[stages.patch]\npairs = [[\"p0\", \"p1\"]]\n", ""))
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := b.ns.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "is good: switch s1, 1 port, graph") || !strings.Contains(out.String(), "port lo: no driver: generic") {
+		t.Errorf("%v: %s", err, &out)
+	}
+}
+
 // TestCheckHereControl: what only the start found out is found by --check --here, which makes nothing.
 func TestCheckHereControl(t *testing.T) {
 	b := newTestbed(t, 0)

@@ -99,8 +99,12 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 		if here != nil {
 			but, faults = "; but on this machine it would not start now:", unjoin(here)
 		}
-		_, err := fmt.Fprintf(stdout, "%s is good: switch %s, %d ports, graph %s%s\n",
-			o.config, c.Switch.Name, len(c.Ports), strings.Join(c.Switch.Graph, ", "), but)
+		ports := "1 port"
+		if len(c.Ports) != 1 {
+			ports = fmt.Sprintf("%d ports", len(c.Ports))
+		}
+		_, err := fmt.Fprintf(stdout, "%s is good: switch %s, %s, graph %s%s\n",
+			o.config, c.Switch.Name, ports, strings.Join(c.Switch.Graph, ", "), but)
 		for _, fault := range faults {
 			_, faultErr := fmt.Fprintf(stdout, "  %v\n", fault)
 			err = errors.Join(err, faultErr)

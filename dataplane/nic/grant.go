@@ -1,6 +1,7 @@
 package nic
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -220,7 +221,7 @@ func (g *Grant) Mode() string {
 
 // String is the grant in one line.
 func (g *Grant) String() string {
-	parts := []string{fmt.Sprintf("%s: %s", g.Driver, g.Mode())}
+	parts := []string{fmt.Sprintf("%s: %s", cmp.Or(g.Driver, "no driver"), g.Mode())}
 	if g.WhyNot != "" {
 		parts[0] += " (" + g.WhyNot + ")"
 	}
