@@ -61,7 +61,7 @@ not add up or frames are lost; 2 if the switch could not be set up.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.config, "config", "c", "", "the switch's configuration `FILE`")
 	f.BoolVar(&o.check, "check", false, "check the configuration and exit")
-	f.BoolVar(&o.here, "here", false, "with --check: what keeps the switch from starting on this machine is a fault too")
+	f.BoolVar(&o.here, "here", false, "with --check: what keeps the switch from starting on this machine is a fault too (sockets of vhost and memif ports are not looked at)")
 	f.BoolVar(&o.dump, "dump", false, "print the complete configuration and exit")
 	f.StringVar(&o.report, "report", "text", "what to print at the end: text, json or none")
 	_ = cmd.MarkFlagRequired("config")
