@@ -225,3 +225,15 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestUseKey: the key of a folder that is named relative to here is an absolute path, as switches want it.
+func TestUseKey(t *testing.T) {
+	c, err := Load("../../config/demo.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.UseKey("records/network.key")
+	if !filepath.IsAbs(c.Key) {
+		t.Errorf("%q", c.Key)
+	}
+}

@@ -78,9 +78,13 @@ func (l *Lab) makeRecords() error {
 
 // UseKey has the lab use the key in a file where it would draw one; empty: it does not.
 func (c *Config) UseKey(path string) {
-	if path != "" && c.drawsKey() {
-		c.Key = path
+	if path == "" || !c.drawsKey() {
+		return
 	}
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs // as the switches' configurations want it
+	}
+	c.Key = path
 }
 
 // drawsKey reports whether the network gets a new key: the file names none, and all switches can have any one.
