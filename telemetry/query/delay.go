@@ -402,6 +402,7 @@ type flowSum struct {
 	owned                float64 // of the packets
 	arrived              float64
 	hasLoss              bool
+	beyondAll            bool    // an interval has lost far more of the flow than of all flows
 	unsent               int     // intervals whose records have nothing of the flow
 	measured, trusted    float64 // packets whose delay was measured; of these, the flow's own
 	sum, weight          float64 // of delays, each as often as packets it stands for; of these packets
@@ -430,7 +431,7 @@ func (s *flowSum) sample(d *lds.Delays, flow *uint64) {
 // join adds what was measured of the flow by another way.
 func (s *flowSum) join(o *flowSum) {
 	s.packets, s.bytes, s.lost, s.owned, s.arrived = s.packets+o.packets, s.bytes+o.bytes, s.lost+o.lost, s.owned+o.owned, s.arrived+o.arrived
-	s.hasLoss, s.unsent = s.hasLoss || o.hasLoss, s.unsent+o.unsent
+	s.hasLoss, s.unsent, s.beyondAll = s.hasLoss || o.hasLoss, s.unsent+o.unsent, s.beyondAll || o.beyondAll
 	s.measured, s.trusted, s.sum, s.weight = s.measured+o.measured, s.trusted+o.trusted, s.sum+o.sum, s.weight+o.weight
 	s.squares, s.freedom, s.foreign = s.squares+o.squares, s.freedom+o.freedom, s.foreign+o.foreign
 	s.delays = append(s.delays, o.delays...)
@@ -478,6 +479,10 @@ func (s *flowSum) add(d *lds.Difference, e *lds.Estimate) {
 	if e.HasLoss {
 		s.hasLoss = true
 		s.lost += e.Lost
+		// Cells count by weight, and all packets are counted as they are.
+		if all, known := d.Lost(); known && e.Lost > max(float64(all), 0)+e.Packets/2 {
+			s.beyondAll = true
+		}
 	}
 	if !e.HasDelay {
 		return
@@ -521,6 +526,9 @@ func (s *flowSum) answer(b *Between) {
 	b.Packets, b.Bytes, b.Lost, b.HasLoss = s.packets, s.bytes, s.lost, s.hasLoss
 	if s.packets > 0 {
 		b.CountTrust = s.owned / s.packets
+	}
+	if s.beyondAll {
+		b.HasLoss, b.Lost, b.Why = false, 0, "the cells of the flow lack more packets than all flows lost: both points need the same weights (weight of lds_egress and lds_ingress)"
 	}
 	if s.measured == 0 {
 		return

@@ -10,6 +10,7 @@ import (
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/stages/lds"
+	"github.com/weirswitch/weir/stages/pint"
 )
 
 // linkEnd is a port at one end of a cable, with the index of its switch in the file.
@@ -87,8 +88,43 @@ func differences(from, to *lds.Config) (list []difference) {
 	add("virtual", from.Virtual, to.Virtual)
 	add("banks", banksOf(from), banksOf(to))
 	add("interval_bits", from.IntervalBits, to.IntervalBits)
+	add("interval_bit", from.IntervalBit, to.IntervalBit)
 	add("seed", from.Seed, to.Seed)
+	add("weight", weightsOf(from), weightsOf(to))
 	return list
+}
+
+// weightsOf writes the weights of flows.
+func weightsOf(c *lds.Config) string {
+	if len(c.Weights) == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%+v", c.Weights)
+}
+
+// checkIntervalBits reports switches that set intervals' bits in packets other than the ones that their measurement points read, or set none.
+func checkIntervalBits(c *lab.Config, switches []*config.Config) error {
+	var faults []error
+	for i, sw := range switches {
+		source, ok := sw.Stages["pint"].(*pint.Config)
+		if !ok || !slices.Contains(sw.Switch.Graph, "pint") {
+			continue
+		}
+		for _, stage := range []string{"lds_ingress", "lds_egress"} {
+			reads, ok := sw.Stages[stage].(*lds.Config)
+			if !ok || !slices.Contains(sw.Switch.Graph, stage) || !reads.IntervalBit {
+				continue
+			}
+			switch {
+			case source.IntervalBits == reads.IntervalBits, source.IntervalBits == 0 && len(source.Edge) == 0:
+			case source.IntervalBits == 0:
+				faults = append(faults, c.SwitchFault(i, "stages.pint.edge", "packets that come in here have no interval bit, which %s reads (interval_bit): give stages.pint interval_bits = %d", stage, reads.IntervalBits))
+			default:
+				faults = append(faults, c.SwitchFault(i, "stages.pint.interval_bits", "%d, but %s, which reads the bit (interval_bit), has interval_bits = %d: give both the same", source.IntervalBits, stage, reads.IntervalBits))
+			}
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // mostFixedColumns is up to how many columns a point without rows has 4, of more its rows adapt.

@@ -50,6 +50,8 @@ func TestLinkEnds(t *testing.T) {
 		{"columns = 300", "columns = 500", "columns: 300 at s1:p1, but 500 at s2:p1, the other end of the link (switch s2: stages.lds_ingress.columns, line 14)"},
 		{"virtual = 2", "virtual = 3", "virtual: 2 at s1:p1, but 3 at s2:p1"},
 		{"interval_bits = 30", "interval_bits = 29", "interval_bits: 30 at s1:p1, but 29 at s2:p1"},
+		{"interval_bit = true", "", "interval_bit: true at s1:p1, but false at s2:p1"},
+		{"[[switch.config.stages.lds_egress.weight]]\nweight = 10\nprotocol = 17", "", "weight: "},
 		{"seed = 1", "seed = 7", "seed: 1 at s1:p1, but 7 at s2:p1"},
 		{"ports = [\"p2\"]\nseed = 1", "", "seed: 1 at s1:p2, but 0 at s2:p2"},
 		{"rows = 4\nbanks = [1.0, 1.0, 0.5, 0.5]", "rows = 4", "banks: [1 1 0.5 0.5] at s1:p1, but [] at s2:p1"},
@@ -73,6 +75,30 @@ func TestLinkEnds(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), ": switch s1: stages.lds_egress."+c.want) || !strings.HasPrefix(err.Error(), file+":") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q and %q: %v, want one fault with %q", c.egress, c.ingress, err, c.want)
+		}
+	}
+}
+
+// TestIntervalBits: a source must set the bit of the intervals that measurement points of its switch read.
+func TestIntervalBits(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "bits.toml")
+	for _, c := range []struct{ pint, want string }{
+		{"interval_bits = 30\nedge = [\"p0\"]", ""},
+		{"interval_bits = 30", ""},
+		{"", ""}, // no source
+		{"edge = [\"p0\"]", "stages.pint.edge: packets that come in here have no interval bit, which lds_egress reads (interval_bit): give stages.pint interval_bits = 30"},
+		{"interval_bits = 29\nedge = [\"p0\"]", "stages.pint.interval_bits: 29, but lds_egress, which reads the bit (interval_bit), has interval_bits = 30: give both the same"},
+	} {
+		text := strings.NewReplacer("INGRESS", "interval_bit = true", "EGRESS", "interval_bit = true\n[switch.config.stages.pint]\n"+c.pint, `"l2", "lds_egress"`, `"l2", "pint", "lds_egress"`).Replace(endsLab)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, err := lab.Load(file)
+		if err != nil {
+			t.Fatalf("%q: %v", c.pint, err)
+		}
+		if err = Check(l); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), "switch s1: "+c.want)) {
+			t.Errorf("%q: %v, want %q", c.pint, err, c.want)
 		}
 	}
 }
