@@ -289,6 +289,7 @@ func withoutSwitch(t *testing.T, records, file string) {
 	if e.Config, err = lab.Load(file); err != nil {
 		t.Fatal(err)
 	}
+	e.Config.UseKey(filepath.Join(records, lab.KeyFile))
 	text, err := os.ReadFile(filepath.Join(records, lab.TruthFile))
 	if err == nil {
 		err = json.Unmarshal(text, &e.Truth)

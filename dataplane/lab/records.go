@@ -81,7 +81,7 @@ func (c *Config) UseKey(path string) {
 	if path == "" || !c.drawsKey() {
 		return
 	}
-	if abs, err := filepath.Abs(path); err == nil {
+	if abs, err := filepath.Abs(path); err == nil && path != NoKey {
 		path = abs // as the switches' configurations want it
 	}
 	c.Key = path
