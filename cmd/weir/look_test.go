@@ -235,14 +235,27 @@ func TestCaptureRefused(t *testing.T) {
 func TestTraceInterrupted(t *testing.T) {
 	b := newTestbed(t, 0)
 	p := b.start(t, b.config(t, "s1", "[control]", "[control]\naudit = \""+filepath.Join(b.dir, "audit.log")+"\""))
-	cmd := weirCommand("ctl", "--socket", b.socket("s1"), "trace", "--wait", "1m", "tcp")
+	var cmd *exec.Cmd
 	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	ended := make(chan error, 1)
+	begin := func() {
+		cmd = weirCommand("ctl", "--socket", b.socket("s1"), "trace", "--wait", "10m", "tcp")
+		out.Reset()
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		go func(c *exec.Cmd) { ended <- c.Wait() }(cmd)
 	}
-	// While it waits, a second one is refused.
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	begin()
+	// While it waits, a second one is refused. If the second one was first, it is refused itself, and begins again.
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		select {
+		case <-ended:
+			begin()
+			continue
+		default:
+		}
 		if status, _, _ := weir("ctl", "--socket", b.socket("s1"), "trace", "--wait", "1ms"); status != 0 {
 			break
 		}
@@ -253,7 +266,7 @@ func TestTraceInterrupted(t *testing.T) {
 	if err := cmd.Process.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err != nil || out.String() != "interrupted before all the packets came\n" {
+	if err := <-ended; err != nil || out.String() != "interrupted before all the packets came\n" {
 		t.Errorf("%v: %q", err, &out)
 	}
 	if status := p.stop(t); status != 0 {

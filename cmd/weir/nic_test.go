@@ -105,24 +105,26 @@ func TestCheckTellsPorts(t *testing.T) {
 	}
 }
 
+// check runs weir switch --check in the bed's namespace, and returns what it says and its status.
+func (b *testbed) check(t *testing.T, config string, flags ...string) (said string, status int) {
+	t.Helper()
+	cmd := weirCommand(append([]string{"switch", "--check", "-c", config}, flags...)...)
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := b.ns.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	return out.String(), cmd.ProcessState.ExitCode()
+}
+
 // TestCheckHere: what this machine refuses is listed in one go, with the lines of the file: a core, interfaces that another
 // switch has, and one whose name is too long. The status says so with --here alone, and a switch's own interfaces are not taken.
 func TestCheckHere(t *testing.T) {
 	b := newTestbed(t, 0)
-	check := func(config string, flags ...string) (string, int) {
-		t.Helper()
-		cmd := weirCommand(append([]string{"switch", "--check", "-c", config}, flags...)...)
-		var out strings.Builder
-		cmd.Stdout, cmd.Stderr = &out, &out
-		if err := b.ns.Start(cmd); err != nil {
-			t.Fatal(err)
-		}
-		_ = cmd.Wait()
-		return out.String(), cmd.ProcessState.ExitCode()
-	}
 	own := b.config(t, "s1")
 	p := b.start(t, own)
-	if out, status := check(own, "--here"); status != 0 || strings.Contains(out, "would not start") {
+	if out, status := b.check(t, own, "--here"); status != 0 || strings.Contains(out, "would not start") {
 		t.Errorf("the running switch's own file: status %d, %s", status, out)
 	}
 	other := b.config(t, "s2", `"p1"`, `"a-name-of-20-letters"`, `poll = "interrupt"`, "poll = \"interrupt\"\ncores = [9999]")
@@ -132,7 +134,7 @@ func TestCheckHere(t *testing.T) {
 		"port[1].interface: no interface a-name-of-20-letters here, and the name of one has at most 15 characters",
 	}
 	for _, flags := range [][]string{nil, {"--here"}} {
-		out, status := check(other, flags...)
+		out, status := b.check(t, other, flags...)
 		if status != 2*len(flags) || strings.Contains(out, " is good") == (status != 0) {
 			t.Errorf("%q: status %d, %s", flags, status, out)
 		}
@@ -150,38 +152,22 @@ func TestCheckHere(t *testing.T) {
 // TestCheckLoopback: one port, on an interface without a driver.
 func TestCheckLoopback(t *testing.T) {
 	b := newTestbed(t, 0)
-	cmd := weirCommand("switch", "--check", "-c", b.config(t, "s1", `"patch"]`, `"l2"]`, `"p0"`, `"lo"`,
+	out, status := b.check(t, b.config(t, "s1", `"patch"]`, `"l2"]`, `"p0"`, `"lo"`,
 		"[[port]]\ninterface = \"p1\"\n[stages.patch]\npairs = [[\"p0\", \"p1\"]]\n", ""))
-	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := b.ns.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "is good: switch s1, 1 port, graph") || !strings.Contains(out.String(), "port lo: no driver: generic") {
-		t.Errorf("%v: %s", err, &out)
+	if status != 0 || !strings.Contains(out, "is good: switch s1, 1 port, graph") || !strings.Contains(out, "port lo: no driver: generic") {
+		t.Errorf("status %d: %s", status, out)
 	}
 }
 
 // TestCheckHereControl: what only the start found out is found by --check --here, which makes nothing.
 func TestCheckHereControl(t *testing.T) {
 	b := newTestbed(t, 0)
-	check := func(config string) (string, int) {
-		t.Helper()
-		cmd := weirCommand("switch", "--check", "--here", "-c", config)
-		var out strings.Builder
-		cmd.Stdout, cmd.Stderr = &out, &out
-		if err := b.ns.Start(cmd); err != nil {
-			t.Fatal(err)
-		}
-		_ = cmd.Wait()
-		return out.String(), cmd.ProcessState.ExitCode()
-	}
 	const metrics = "127.0.0.1:19464"
 	if err := b.ns.SetUp("lo"); err != nil {
 		t.Fatal(err)
 	}
 	p := b.start(t, b.config(t, "s1", "[control]\n", "[control]\nmetrics = \""+metrics+"\"\n"))
-	if out, status := check(filepath.Join(b.dir, "s1.toml")); status != 0 {
+	if out, status := b.check(t, filepath.Join(b.dir, "s1.toml"), "--here"); status != 0 {
 		t.Errorf("the running switch's own file: status %d, %s", status, out)
 	}
 	file := filepath.Join(b.dir, "file")
@@ -205,7 +191,7 @@ func TestCheckHereControl(t *testing.T) {
 				edit = []string{"[workers]\n", "[workers]\ncount = 3\npin = false\n"}
 			}
 			config := b.config(t, "s2", edit...)
-			out, status := check(config)
+			out, status := b.check(t, config, "--here")
 			if _, where, _ := strings.Cut(out, config+":"); status != 2 || !strings.Contains(out, tt.want) || where == "" {
 				t.Errorf("status %d, want %q: %s", status, tt.want, out)
 			}

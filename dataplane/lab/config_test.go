@@ -236,4 +236,8 @@ func TestUseKey(t *testing.T) {
 	if !filepath.IsAbs(c.Key) {
 		t.Errorf("%q", c.Key)
 	}
+	c.Key = ""
+	if c.UseKey(NoKey); c.Key != NoKey {
+		t.Errorf("no key is %q", c.Key)
+	}
 }

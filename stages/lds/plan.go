@@ -58,14 +58,14 @@ func newPlan(c Config, names []string, router pipeline.Router, egress bool) (*pl
 	return p, nil
 }
 
-// fixedColumns are the most columns of a P4 target, whose rows do not adapt: points that may have one at their other end do not
+// FixedColumns is the most columns of a P4 target, whose rows do not adapt: points that may have one at their other end do not
 // adapt, either.
-const fixedColumns = 1024
+const FixedColumns = 1024
 
 func (p *plan) makeRows() {
 	p.rows = make([]*rows, len(p.points()))
 	for i := range p.rows {
-		if p.config.Rows == 0 && p.columns(i) > fixedColumns {
+		if p.config.Rows == 0 && p.columns(i) > FixedColumns {
 			p.rows[i] = new(rows)
 		}
 	}

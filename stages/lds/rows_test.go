@@ -101,7 +101,7 @@ func TestRowsAdapt(t *testing.T) {
 
 // TestRowsOfSmallPoints: points that a P4 target may have, and those whose rows are given, keep them.
 func TestRowsOfSmallPoints(t *testing.T) {
-	for _, c := range []Config{{Columns: fixedColumns}, {Rows: 4, Columns: 2000}} {
+	for _, c := range []Config{{Columns: FixedColumns}, {Rows: 4, Columns: 2000}} {
 		c.Virtual, c.IntervalBits = 1, 20
 		e := newEnd(t, c, NewIngress)
 		r := rand.New(rand.NewPCG(1, 1))

@@ -127,15 +127,12 @@ func checkIntervalBits(c *lab.Config, switches []*config.Config) error {
 	return errors.Join(faults...)
 }
 
-// mostFixedColumns is up to how many columns a point without rows has 4, of more its rows adapt.
-const mostFixedColumns = 1024
-
 // rowsOf says how many rows the points of a stage have.
 func rowsOf(c *lds.Config) string {
 	switch {
 	case c.Rows != 0:
 		return fmt.Sprint(c.Rows)
-	case c.Columns <= mostFixedColumns || c.Virtual > 1 || banksOf(c) != "[]":
+	case c.Columns <= lds.FixedColumns || c.Virtual > 1 || banksOf(c) != "[]":
 		return "4"
 	}
 	return "0 (as many as suit the flows)"
