@@ -10,5 +10,6 @@
 //
 // Members that share the partitions among them say once a second that they are there, and which ones they hold. Each computes the same
 // plan of who is to have which, from the names of those that it hears. A partition moves in this order: its new holder reads it from the
-// stream's beginning, and serves it; then the old one stops.
+// stream's beginning, and serves it; the old one stops when it hears so from a member that knows of the same members: one that knows of others
+// may be about to give the partition back.
 package set

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/weirswitch/weir/telemetry/collect"
 	"github.com/weirswitch/weir/telemetry/jetstream"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
@@ -45,6 +46,40 @@ func TestAssign(t *testing.T) {
 	}
 	if owners := assign(nil); owners[0] != "" {
 		t.Errorf("no member has %q", owners[0])
+	}
+}
+
+// TestKeepUntilServed: a member gives a partition up only to an owner that answers for it and knows of the same members. What the owner
+// said before it knew that this member leaves may be of a time when it was about to give the partition to this one.
+func TestKeepUntilServed(t *testing.T) {
+	all := collect.Mask(1<<record.Partitions - 1)
+	a, b := hello{Name: "a", Boot: 1, Holds: all}, hello{Name: "b", Boot: 2}
+	of := func(self hello, others ...hello) (list []*member, view uint64) {
+		for i := range others {
+			list = append(list, &member{hello: others[i]})
+		}
+		return list, viewOf(list, &self)
+	}
+	_, a.View = of(a, b)
+	leaving := b
+	leaving.Leaving = true
+	owners := assign([]string{"a"}) // as b leaves
+	others, view := of(leaving, a)
+	if got := toRead("b", &owners, all, servedBy(others, view)); got != all {
+		t.Errorf("gives up %v to an owner that does not know that it leaves", all&^got)
+	}
+	_, a.View = of(a, leaving)
+	others, view = of(leaving, a)
+	if got := toRead("b", &owners, all, servedBy(others, view)); got != 0 {
+		t.Errorf("keeps %v that their owner answers for", got)
+	}
+	a.Holds = 1
+	others, view = of(leaving, a)
+	if got := toRead("b", &owners, all, servedBy(others, view)); got != all&^1 {
+		t.Errorf("keeps %v of all but one that the owner does not answer for", got)
+	}
+	if _, again := of(hello{Name: "b", Boot: 3}, a); again == view {
+		t.Error("a member that began anew is in the same view")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,13 +19,18 @@ import (
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
-// hello is what a member says once a second.
+// helloVersion is that of what members say of themselves.
+const helloVersion = 3
+
+// hello is what a member says once a second, and when anything of it changes.
 type hello struct {
 	Version int          `json:"v"`
 	Name    string       `json:"name"`
 	Boot    uint64       `json:"boot"`
 	Holds   collect.Mask `json:"holds"`   // it answers for them
 	Leaving bool         `json:"leaving"` // others are to take them
+	// View is of which members the plan is that it follows.
+	View uint64 `json:"view"`
 	// Archives are the partitions that it archives: no other member begins to before it has put what it staged.
 	Archives collect.Mask `json:"archives,omitempty"`
 }
@@ -52,6 +58,7 @@ type plan struct {
 	said      time.Time
 	stepped   time.Time
 	saidHolds collect.Mask
+	saidView  uint64
 	archives  collect.Mask // that were said
 
 	mu    sync.Mutex
@@ -76,7 +83,7 @@ func (m *Member) share(nc *nats.Conn) *plan {
 // hear takes what a member says.
 func (p *plan) hear(data []byte) {
 	var h hello
-	if err := strict(data, &h); err != nil || h.Version != version || !printable.IsName(h.Name) {
+	if err := strict(data, &h); err != nil || h.Version != helloVersion || !printable.IsName(h.Name) {
 		p.m.counters.strange.Add(1)
 		return
 	}
@@ -110,22 +117,22 @@ func (p *plan) step(now time.Time) {
 	others := p.others(now)
 	holds := p.m.Holds()
 	archives := p.m.archives()
-	if now.Sub(p.said) >= helloInterval || holds != p.saidHolds || archives != p.archives || leaving {
-		text, err := json.Marshal(hello{version, p.m.config.Name, p.m.boot, holds, leaving, archives})
-		if err == nil && p.nc.Publish(jetstream.Members, text) == nil {
-			p.said, p.saidHolds, p.archives = now, holds, archives
-		}
-	}
 	names := []string{}
 	if !leaving {
 		names = append(names, p.m.config.Name)
 	}
-	elsewhere, archived := collect.Mask(0), collect.Mask(0) // others answer for them, and archive them
+	archived := collect.Mask(0) // by others
 	for _, o := range others {
 		archived |= o.Archives
 		if !o.Leaving {
 			names = append(names, o.Name)
-			elsewhere |= o.Holds
+		}
+	}
+	view := viewOf(others, &hello{Name: p.m.config.Name, Boot: p.m.boot, Leaving: leaving})
+	if now.Sub(p.said) >= helloInterval || holds != p.saidHolds || view != p.saidView || archives != p.archives || leaving {
+		text, err := json.Marshal(hello{helloVersion, p.m.config.Name, p.m.boot, holds, leaving, view, archives})
+		if err == nil && p.nc.Publish(jetstream.Members, text) == nil {
+			p.said, p.saidHolds, p.saidView, p.archives = now, holds, view, archives
 		}
 	}
 	p.m.mu.Lock()
@@ -134,22 +141,27 @@ func (p *plan) step(now time.Time) {
 	if now.Sub(p.began) < settle && !leaving {
 		return
 	}
-	reads, owned := collect.Mask(0), collect.Mask(0)
-	owners := assign(names)
+	owned, owners := collect.Mask(0), assign(names)
 	for partition, owner := range owners {
-		mine := owner == p.m.config.Name
-		if mine && (archives.Has(partition) || !archived.Has(partition)) {
+		if owner == p.m.config.Name && (archives.Has(partition) || !archived.Has(partition)) {
 			owned = owned.With(partition)
 		}
-		// What another one is to have stays here until that one answers for it.
-		if mine || holds.Has(partition) && !elsewhere.Has(partition) {
-			reads = reads.With(partition)
-		}
 	}
-	p.m.config.Reader.Read(reads)
+	p.m.config.Reader.Read(toRead(p.m.config.Name, &owners, holds, servedBy(others, view)))
 	if p.m.config.Archive != nil {
 		p.m.config.Archive.Own(owned)
 	}
+}
+
+// toRead are the partitions that a member is to read: its own, and those of others that it holds until their owner answers for them and
+// follows the same plan. By another plan it may be about to give them up as well.
+func toRead(name string, owners *[record.Partitions]string, holds collect.Mask, served map[string]collect.Mask) (reads collect.Mask) {
+	for partition, owner := range owners {
+		if owner == name || holds.Has(partition) && !served[owner].Has(partition) {
+			reads = reads.With(partition)
+		}
+	}
+	return reads
 }
 
 // others are the members that are there, by name.
@@ -165,6 +177,30 @@ func (p *plan) others(now time.Time) (list []*member) {
 	}
 	slices.SortFunc(list, func(a, b *member) int { return cmp.Compare(a.Name, b.Name) })
 	return list
+}
+
+// viewOf names what a member knows of all members, itself among them: it is the same where a plan of the same members, each there or
+// leaving, is followed.
+func viewOf(others []*member, self *hello) uint64 {
+	lines := []string{self.line()}
+	for _, o := range others {
+		lines = append(lines, o.line())
+	}
+	slices.Sort(lines)
+	return hash.Bytes(viewSeed, []byte(strings.Join(lines, "\n")))
+}
+
+func (h *hello) line() string { return fmt.Sprintf("%s %d %t", h.Name, h.Boot, h.Leaving) }
+
+// servedBy are the partitions for which each member that follows the plan of a view answers, by its name.
+func servedBy(others []*member, view uint64) map[string]collect.Mask {
+	by := map[string]collect.Mask{}
+	for _, o := range others {
+		if o.View == view {
+			by[o.Name] = o.Holds
+		}
+	}
+	return by
 }
 
 // assign says who is to have each partition: of members, as few move as can be when one comes or goes, and none has more than
@@ -193,8 +229,11 @@ func assign(names []string) (owners [record.Partitions]string) {
 	return owners
 }
 
-// assignSeed is a part of the members' protocol.
-const assignSeed = 's'
+// The seeds are a part of the members' protocol.
+const (
+	assignSeed = 's'
+	viewSeed   = 'v'
+)
 
 // archives are the partitions that the member archives.
 func (m *Member) archives() collect.Mask {
