@@ -18,10 +18,10 @@ import (
 // with abort in place of install if a phase failed. Only open and configure can fail.
 //
 //	open       ports that come are open; neither workers nor stages use them
-//	configure  ports that stay have their new settings
+//	configure  ports that stay have their new settings; those that are switched on are open
 //	install    the workers send by ports that come
 //	(stages)   know the ports that come, and have forgotten those that go
-//	finish     packets come in at the ports that come; those that go are closed
+//	finish     packets come in at the ports that come; those that go or are switched off are closed
 type portChange struct {
 	n         *Node
 	old, next *config.Config
@@ -29,6 +29,7 @@ type portChange struct {
 	removed   []string        // names of the ports that go
 	ports     []pipeline.Port // by number, as the stages will know them
 	before    []port.Config   // of ports that have other settings already
+	switched  []string        // names of the ports that are switched on already
 }
 
 // open opens the ports that come. It refuses ports whose rings the memory cannot fill,
@@ -107,7 +108,7 @@ func stagePort(i port.Info, c *config.Config) pipeline.Port {
 	return pipeline.Port{Name: i.Name, MaxFrame: i.MaxFrame, MTU: i.MTU, BitsPerSecond: i.Speed, TxRing: c.Dataplane.TXRing, Down: down}
 }
 
-// configure gives ports that stay their settings, all or none.
+// configure gives ports that stay their settings, and opens those that are switched on, all or none.
 func (c *portChange) configure() error {
 	for i := range c.next.Ports {
 		p := c.next.Ports[i]
@@ -115,14 +116,22 @@ func (c *portChange) configure() error {
 		if before == nil {
 			continue
 		}
-		p.Disabled = before.Disabled // is switched in finish
-		if reflect.DeepEqual(p, *before) {
+		on := before.Disabled && !p.Disabled
+		p.Disabled = before.Disabled // is switched on below, or off in finish
+		if !reflect.DeepEqual(p, *before) {
+			if err := c.n.sw.SetConfig(p); err != nil {
+				return fmt.Errorf("port[%d]: %w", i, err)
+			}
+			c.before = append(c.before, *before)
+		}
+		if !on {
 			continue
 		}
-		if err := c.n.sw.SetConfig(p); err != nil {
+		c.switched = append(c.switched, p.Name)
+		// As at the start, an optional port comes with its interface.
+		if err := c.n.sw.SetPort(p.Name, true); err != nil && !(p.Optional && port.IsMissing(err)) {
 			return fmt.Errorf("port[%d]: %w", i, err)
 		}
-		c.before = append(c.before, *before)
 	}
 	for _, info := range c.n.sw.Infos() {
 		c.n.logSettings(info)
@@ -133,6 +142,9 @@ func (c *portChange) configure() error {
 // abort leaves everything as it was.
 func (c *portChange) abort() error {
 	var errs []error
+	for _, name := range c.switched {
+		errs = append(errs, c.n.sw.SetPort(name, false))
+	}
 	for _, p := range c.before {
 		errs = append(errs, c.n.sw.SetConfig(p))
 	}
@@ -171,8 +183,8 @@ func (c *portChange) finish() {
 	}
 	for i := range c.next.Ports {
 		p := &c.next.Ports[i]
-		if before := c.old.PortNamed(p.Name); before != nil && before.Disabled != p.Disabled {
-			errs = append(errs, c.n.sw.SetPort(p.Name, !p.Disabled))
+		if before := c.old.PortNamed(p.Name); before != nil && !before.Disabled && p.Disabled {
+			errs = append(errs, c.n.sw.SetPort(p.Name, false))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -204,6 +204,21 @@ func (x *patched) try(change *api.SetRequest) (*api.ChangeResponse, error) {
 	return x.Set(change)
 }
 
+// hide deletes the interface of a host's port, and returns what makes another one of its name.
+func (x *patched) hide(t *testing.T, name string, host *netnstest.Host) (show func()) {
+	t.Helper()
+	if err := x.ns.DeleteLink(name); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		peer := netns.End{Namespace: host.NS, Name: host.Interface}
+		err := netns.AddVeth(peer, netns.End{Namespace: x.ns, Name: name}, netns.Veth{})
+		if err = errors.Join(err, x.ns.SetUp(name), peer.Namespace.SetUp(peer.Name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // occupy gives an interface to another switch, and returns what takes it back.
 func (x *patched) occupy(t *testing.T, name string) (free func()) {
 	t.Helper()
@@ -243,13 +258,45 @@ func TestPortReturns(t *testing.T) {
 	if ports = x.Report().Ports; ports[1].Name != "p1" || ports[1].State != "up" || ports[1].Transmitted != 200 || ports[2].State != "removed" {
 		t.Errorf("p1 is back: %+v", ports)
 	}
-	x.set(t, "", "port", false, "", "name=p2", "interface=p2", "disabled=true")
+	x.set(t, "", "port", false, "", "name=p2", "interface=p2", "queues=1", "disabled=true")
 	if ports = x.Report().Ports; ports[2].State != "disabled" || x.attached(t, "p2") {
 		t.Errorf("p2 is disabled: %+v", ports[2])
 	}
 	x.set(t, "", "port", false, "name=p2", "disabled=false")
 	if ports = x.Report().Ports; ports[2].State != "up" || !x.attached(t, "p2") || ports[2].Transmitted != 100 {
 		t.Errorf("p2 is up: %+v", ports[2])
+	}
+	for _, fault := range []struct {
+		want  string
+		occur func() (mend func())
+	}{
+		{"port[2]: another XDP program is attached to p2", func() func() { return x.occupy(t, "p2") }},
+		{"port[2]: no interface p2 in this network namespace", func() func() { return x.hide(t, "p2", x.hosts[2]) }},
+	} {
+		x.set(t, "", "port", false, "name=p2", "disabled=true")
+		mend := fault.occur()
+		r, err := x.try(&api.SetRequest{List: "port", Match: pairs("name=p2"), Fields: pairs("disabled=false", "rate_bits=7000000")})
+		if err == nil || !strings.HasPrefix(err.Error(), fault.want) {
+			t.Errorf("p2 is up: %v, %v, want %q", r, err, fault.want)
+		}
+		if p := x.Report().Ports[2]; p.State != "disabled" || strings.Contains(x.Config(), "rate_bits = 7000000") {
+			t.Errorf("a refused change is half in force: %+v", p)
+		}
+		mend()
+		x.set(t, "", "port", false, "name=p2", "disabled=false")
+		if p := x.Report().Ports[2]; p.State == "disabled" || !x.attached(t, "p2") {
+			t.Errorf("p2 is up again: %+v", p)
+		}
+	}
+	x.set(t, "", "port", false, "name=p2", "disabled=true")
+	mend := x.hide(t, "p2", x.hosts[2])
+	x.set(t, "", "port", false, "name=p2", "disabled=false", "optional=true")
+	if p := x.Report().Ports[2]; p.State != "gone" {
+		t.Errorf("p2 is up, optional, and not there: %+v", p)
+	}
+	mend()
+	if err := x.ns.WaitUp("p2", time.Minute); err != nil {
+		t.Fatal(err)
 	}
 	x.set(t, "", "port", false, "", "interface=p3", "optional=true", "queues=1")
 	if ports = x.Report().Ports; len(ports) != 4 || ports[3].State != "gone" {

@@ -222,6 +222,9 @@ func newPortCommands(o *ctlOptions) []*cobra.Command {
 	commands := []*cobra.Command{
 		{
 			Use: "up NAME", Short: "Take a port's interface into use", Args: cobra.ExactArgs(1),
+			Long: `Up opens a port that is down or was disabled in the file. If it cannot be opened, the
+reason is printed with status 2, and the port stays down. A port with optional = true
+whose interface is missing comes with it.`,
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return set(cmd, args[0], map[string]string{"disabled": "false"})
 			},

@@ -219,12 +219,12 @@ func (k *keeper) order(do func() error) error {
 	}
 }
 
-// set switches the port on or off.
-func (k *keeper) set(on bool) {
+// set switches the port on or off. The error says why it is not open.
+func (k *keeper) set(on bool) (err error) {
 	switch {
 	case on:
-		if k.off && !k.attached {
-			_ = k.restore() // it is tried again
+		if !k.attached {
+			err = k.restore()
 		}
 	case k.attached:
 		k.takeOut(port.ErrDisabled)
@@ -232,6 +232,7 @@ func (k *keeper) set(on bool) {
 		_ = k.port.Detach(port.ErrDisabled) // nothing to let go of
 	}
 	k.off, k.wait = !on, firstWait
+	return err
 }
 
 // follow passes another MTU to the workers, and another state to the log.

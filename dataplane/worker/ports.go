@@ -11,17 +11,14 @@ import (
 
 // SetPort switches a port on or off while the switch runs. What arrives at one
 // that is off stays with the kernel, as if the switch did not have it; what is
-// to leave there is dropped (port_down). It returns once the workers do
-// so; a port that cannot be switched on at once is tried again, as after a fault.
+// to leave there is dropped (port_down). It returns once the workers do so. The error says why a
+// port is not open: it is tried again, as after a fault, until it is switched off.
 func (s *Switch) SetPort(name string, on bool) error {
 	k, err := s.keeperOf(name)
 	if err != nil {
 		return err
 	}
-	return k.order(func() error {
-		k.set(on)
-		return nil
-	})
+	return k.order(func() error { return k.set(on) })
 }
 
 func (s *Switch) keeperOf(name string) (*keeper, error) {
@@ -245,9 +242,8 @@ func (s *Switch) remove(name string) error {
 		return err
 	}
 	if err := k.order(func() error {
-		k.set(false)
 		k.gone = true
-		return nil
+		return k.set(false)
 	}); err != nil {
 		return err
 	}
