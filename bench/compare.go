@@ -13,33 +13,38 @@ import (
 type Runs struct {
 	Metric, Unit, Better string
 	Values               []float64
-	// Limited is in how many of Values the source, not what is measured, set the figure. Invalid is how many repetitions are no result and so
-	// have no value.
-	Limited, Invalid int
+	// Limited are the values of the repetitions in which the source, not what is measured, set the figure; Values has the others. Invalid is how
+	// many repetitions are no result and so have no value.
+	Limited []float64
+	Invalid int
 }
 
 // Add adds a repetition.
 func (r *Runs) Add(value float64, limited, invalid bool) {
-	if invalid {
+	switch {
+	case invalid:
 		r.Invalid++
-		return
-	}
-	r.Values = append(r.Values, value)
-	if limited {
-		r.Limited++
+	case limited:
+		r.Limited = append(r.Limited, value)
+	default:
+		r.Values = append(r.Values, value)
 	}
 }
 
+// made is how many repetitions there were.
+func (r *Runs) made() int { return len(r.Values) + len(r.Limited) + r.Invalid }
+
 // Comparison says how a figure differs between two measurements.
 type Comparison struct {
-	Metric string  `json:"metric"`
-	Unit   string  `json:"unit"`
-	Better string  `json:"better"`
-	A      float64 `json:"a"` // medians; 0 without runs
-	B      float64 `json:"b"`
-	RunsA  int     `json:"runs_a"` // that are a result
-	RunsB  int     `json:"runs_b"`
-	// LimitedA and LimitedB are in how many of these runs the source set the figure, InvalidA and InvalidB how many more runs are no result.
+	Metric string `json:"metric"`
+	Unit   string `json:"unit"`
+	Better string `json:"better"`
+	// A and B are the medians of the runs that count, or if none does, of those in which the source set the figure; 0 without any.
+	A     float64 `json:"a"`
+	B     float64 `json:"b"`
+	RunsA int     `json:"runs_a"` // that count
+	RunsB int     `json:"runs_b"`
+	// Left out are LimitedA and LimitedB runs in which the source set the figure, and InvalidA and InvalidB that are no result.
 	LimitedA int `json:"source_limited_a,omitempty"`
 	LimitedB int `json:"source_limited_b,omitempty"`
 	InvalidA int `json:"invalid_a,omitempty"`
@@ -64,7 +69,7 @@ const EnoughRuns = 7
 // The verdicts of figures that cannot be judged.
 const (
 	TooFew        = "too few runs"   // fewer than LeastRuns on a side
-	SourceLimited = "source-limited" // in some run the source, not what is measured, set the figure
+	SourceLimited = "source-limited" // too few runs are left without those in which the source, not what is measured, set the figure
 	Invalid       = "INVALID"        // no run of a side is a result
 )
 
@@ -74,7 +79,7 @@ func Compare(a, b []Runs) []Comparison {
 	var all []Comparison
 	for _, x := range a {
 		i := slices.IndexFunc(b, func(y Runs) bool { return y.Metric == x.Metric })
-		if i < 0 || len(x.Values)+x.Invalid == 0 || len(b[i].Values)+b[i].Invalid == 0 {
+		if i < 0 || x.made() == 0 || b[i].made() == 0 {
 			continue
 		}
 		all = append(all, compare(x, b[i]))
@@ -85,30 +90,23 @@ func Compare(a, b []Runs) []Comparison {
 func compare(x, y Runs) Comparison {
 	c := Comparison{
 		Metric: x.Metric, Unit: x.Unit, Better: x.Better,
-		RunsA: len(x.Values), RunsB: len(y.Values), LimitedA: x.Limited, LimitedB: y.Limited, InvalidA: x.Invalid, InvalidB: y.Invalid,
+		A: x.median(), B: y.median(), RunsA: len(x.Values), RunsB: len(y.Values),
+		LimitedA: len(x.Limited), LimitedB: len(y.Limited), InvalidA: x.Invalid, InvalidB: y.Invalid,
 		P: 1, Verdict: TooFew,
-	}
-	if c.RunsA > 0 {
-		c.A = Median(x.Values)
-	}
-	if c.RunsB > 0 {
-		c.B = Median(y.Values)
-	}
-	if c.RunsA == 0 || c.RunsB == 0 {
-		c.Verdict = Invalid
-		return c
 	}
 	if c.A != 0 {
 		c.Ratio = c.B / c.A
 	}
-	if c.LimitedA+c.LimitedB > 0 {
+	switch {
+	case c.RunsA+c.LimitedA == 0 || c.RunsB+c.LimitedB == 0:
+		c.Verdict, c.Ratio = Invalid, 0
+		return c
+	case c.RunsA < LeastRuns && c.LimitedA > 0 || c.RunsB < LeastRuns && c.LimitedB > 0:
 		c.Verdict = SourceLimited
 		return c
-	}
-	if c.RunsA < LeastRuns || c.RunsB < LeastRuns {
+	case c.RunsA < LeastRuns || c.RunsB < LeastRuns:
 		return c
-	}
-	if c.A == 0 {
+	case c.A == 0:
 		c.Verdict = "no ratio"
 		return c
 	}
@@ -141,7 +139,34 @@ func compare(x, y Runs) Comparison {
 	default:
 		c.Verdict = "worse"
 	}
+	if c.contradicted(x, y) {
+		c.Verdict = SourceLimited
+	}
 	return c
+}
+
+// contradicted reports that a run that was left out takes the verdict away. What the source limits is a lower bound of a figure of which more is
+// better: where that of the lower side reaches the other side's median, the lower side may be no lower. A latency at another rate is no bound.
+func (c *Comparison) contradicted(x, y Runs) bool {
+	if c.Verdict != "better" && c.Verdict != "worse" || c.Better != Higher {
+		return false
+	}
+	bounds, median := x.Limited, c.B
+	if c.B < c.A {
+		bounds, median = y.Limited, c.A
+	}
+	return len(bounds) > 0 && slices.Max(bounds) >= median
+}
+
+// median is that of the runs that count, or if there are none, of those in which the source set the figure; 0 without any.
+func (r *Runs) median() float64 {
+	switch {
+	case len(r.Values) > 0:
+		return Median(r.Values)
+	case len(r.Limited) > 0:
+		return Median(r.Limited)
+	}
+	return 0
 }
 
 // rankDistance is how far Mann and Whitney's U of the first n values against the others is from its mean: twice as far,
@@ -184,23 +209,30 @@ func (r *Result) RunsOf() []Runs {
 	var all []Runs
 	for _, row := range r.Rows {
 		runs := Runs{Metric: row.Metric, Unit: row.Unit, Better: row.Better}
-		if row.Invalid != "" {
-			runs.Invalid = 1
-		} else {
-			runs.Values = []float64{row.Value}
-			if strings.Contains(row.Source, SourceLimited) {
-				runs.Limited = 1
-			}
-		}
+		runs.Add(row.Value, strings.Contains(row.Source, SourceLimited), row.Invalid != "")
 		all = append(all, runs)
 	}
 	return all
 }
 
+// leftOut says how many runs do not count, and why; empty: all count.
+func (c *Comparison) leftOut() string {
+	var all []string
+	for _, n := range []struct {
+		runs      int
+		side, why string
+	}{{c.LimitedA, "A", SourceLimited}, {c.InvalidA, "A", Invalid}, {c.LimitedB, "B", SourceLimited}, {c.InvalidB, "B", Invalid}} {
+		if n.runs > 0 {
+			all = append(all, fmt.Sprintf("%d %s of %s", n.runs, n.why, n.side))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
 // WriteComparison writes comparisons for a reader.
 func WriteComparison(w io.Writer, all []Comparison) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "metric\tA\tB\tunit\tB / A\t95 % confidence\tp\truns\t  verdict")
+	fmt.Fprintln(t, "metric\tA\tB\tunit\tB / A\t95 % confidence\tp\truns\t  verdict\t  left out")
 	number := func(runs int, x float64) string {
 		if runs == 0 {
 			return "-"
@@ -215,7 +247,7 @@ func WriteComparison(w io.Writer, all []Comparison) error {
 		if c.High > 0 {
 			interval, p = fmt.Sprintf("%.3f to %.3f", c.Low, c.High), fmt.Sprintf("%.4f", c.P)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d, %d\t  %s\n", c.Metric, number(c.RunsA, c.A), number(c.RunsB, c.B), c.Unit, ratio, interval, p, c.RunsA, c.RunsB, c.Verdict)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d, %d\t  %s\t  %s\n", c.Metric, number(c.RunsA+c.LimitedA, c.A), number(c.RunsB+c.LimitedB, c.B), c.Unit, ratio, interval, p, c.RunsA, c.RunsB, c.Verdict, c.leftOut())
 	}
 	return t.Flush()
 }

@@ -10,9 +10,15 @@ func runs(better string, values ...float64) []Runs {
 	return []Runs{{Metric: "x", Unit: "pps", Better: better, Values: values}}
 }
 
-// marked is a measurement in which the source set the figure in so many runs, and so many more are no result.
-func marked(all []Runs, limited, invalid int) []Runs {
-	all[0].Limited, all[0].Invalid = limited, invalid
+// limited are further runs of a measurement in which the source set the figure.
+func limited(all []Runs, values ...float64) []Runs {
+	all[0].Limited = values
+	return all
+}
+
+// invalid are further runs that are no result.
+func invalid(all []Runs, n int) []Runs {
+	all[0].Invalid = n
 	return all
 }
 
@@ -30,10 +36,16 @@ func TestCompare(t *testing.T) {
 		{"the same", "not shown to differ", runs(Higher, 5, 5, 5, 5), runs(Higher, 5, 5, 5, 5)},
 		{"few", "too few runs", runs(Higher, 1), runs(Higher, 100)},
 		{"fewer than half as many", "worse", runs(Higher, 120, 119, 121, 122, 118), runs(Higher, 50, 51, 49, 52, 50)},
-		{"the source was slower", "source-limited", runs(Higher, 120, 119, 121, 122, 118), marked(runs(Higher, 50, 51, 49, 52, 50), 1, 0)},
-		{"few, of a source that was slower", "source-limited", marked(runs(Higher, 50), 1, 0), runs(Higher, 100)},
-		{"some are no result", "worse", marked(runs(Higher, 120, 119, 121, 122), 0, 3), runs(Higher, 100, 101, 99, 102, 100)},
-		{"none is a result", "INVALID", runs(Higher, 100, 101, 99, 102, 100), marked(runs(Higher), 0, 5)},
+		{"the source was slower in one of seven", "worse", runs(Higher, 120, 119, 121, 122, 118, 120, 121), limited(runs(Higher, 50, 51, 49, 52, 50, 51), 30)},
+		{"in three of seven on both sides", "better", limited(runs(Higher, 50, 51, 49, 52), 20, 21, 22), limited(runs(Higher, 120, 119, 121, 122), 30, 40, 60)},
+		{"in four of seven", "source-limited", runs(Higher, 120, 119, 121, 122, 118, 120, 121), limited(runs(Higher, 50, 51, 49), 30, 31, 32, 33)},
+		{"in all", "source-limited", runs(Higher, 120, 119, 121, 122, 118), limited(runs(Higher), 50, 51, 49, 52, 50)},
+		{"a lower bound of the slower one is as high", "source-limited", limited(runs(Higher, 50, 51, 49, 52, 50, 51), 120), runs(Higher, 120, 119, 121, 122, 118)},
+		{"a lower bound of the faster one is high", "better", runs(Higher, 50, 51, 49, 52, 50, 51), limited(runs(Higher, 120, 119, 121, 122, 118), 200)},
+		{"a latency at another rate is no bound", "better", runs(Lower, 120, 119, 121, 122, 118), limited(runs(Lower, 50, 51, 49, 52, 50), 300)},
+		{"few, of a source that was slower", "source-limited", limited(runs(Higher), 50), runs(Higher, 100)},
+		{"some are no result", "worse", invalid(runs(Higher, 120, 119, 121, 122), 3), runs(Higher, 100, 101, 99, 102, 100)},
+		{"none is a result", "INVALID", runs(Higher, 100, 101, 99, 102, 100), invalid(runs(Higher), 5)},
 	} {
 		c := Compare(tt.a, tt.b)
 		if len(c) != 1 || c[0].Verdict != tt.verdict {
@@ -43,6 +55,19 @@ func TestCompare(t *testing.T) {
 		if err := WriteComparison(&b, c); err != nil || !strings.Contains(b.String(), tt.verdict) {
 			t.Errorf("%s: %v, %s", tt.name, err, &b)
 		}
+	}
+}
+
+// TestCompareLeftOut: the table says how many runs do not count, and why.
+func TestCompareLeftOut(t *testing.T) {
+	a := invalid(limited(runs(Higher, 50, 51, 49, 52, 50), 30), 1)
+	c := Compare(a, limited(runs(Higher, 120, 119, 121, 122, 118), 60, 61))
+	var b strings.Builder
+	if err := WriteComparison(&b, c); err != nil || !strings.Contains(b.String(), "5, 5") || !strings.Contains(b.String(), "1 source-limited of A, 1 INVALID of A, 2 source-limited of B") {
+		t.Errorf("%v: %s", err, &b)
+	}
+	if c[0].A != 50 || c[0].B != 120 {
+		t.Errorf("medians with runs that do not count: %+v", c[0])
 	}
 }
 

@@ -41,7 +41,7 @@ func TestInvalid(t *testing.T) {
 		t.Errorf("%+v, %d, %v", all, invalid, err)
 	}
 	for _, x := range all {
-		if want := map[bool]int{true: 1}[x.Metric == "patch.64B.ndr"]; x.Limited != want || x.Invalid != 1 {
+		if want := map[bool]int{true: 1}[x.Metric == "patch.64B.ndr"]; len(x.Limited) != want || x.Invalid != 1 {
 			t.Errorf("%+v: want %d limited, 1 invalid", x, want)
 		}
 	}

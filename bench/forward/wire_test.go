@@ -175,7 +175,7 @@ func TestWireInterrupted(t *testing.T) {
 func TestWireRounds(t *testing.T) {
 	r := WireReport{}
 	for _, throughput := range []float64{400, 100, 300, 200, 900} {
-		s := WireSize{Size: 64, MRR: 500, Throughput: throughput, Burst: throughput / 10, Latency: []WireLatency{{Share: 0.5, P50: 10, P99: 20, P999: 30}}}
+		s := WireSize{Size: 64, Offered: 900, MRR: 500, Throughput: throughput, Burst: throughput / 10, Latency: []WireLatency{{Share: 0.5, Rate: throughput / 2, P50: 10, P99: 20, P999: 30}}}
 		s.judge() // 900 is above what arrived
 		r.Rounds = append(r.Rounds, []WireSize{s})
 	}

@@ -23,9 +23,11 @@ that the ranks of runs which do not differ are as far apart (Mann and Whitney's 
 worse only where p is 0.05 at most and the interval excludes 1.
 
 The files are those of "weir bench forward --raw", or for a device of your own those of "weir bench forward
---tx TX --rx RX --rounds 7 --json", which have each round: at least four that are a result are needed on each side. Rounds
-that are no result, since their figures contradict each other, are left out and counted; of a figure without any other the verdict is
-INVALID. A figure that what sends set in some round, not the device, is source-limited: it is neither better nor worse. Files of --json have one value for each figure, so no confidence follows.`,
+--tx TX --rx RX --rounds 7 --json", which have each round. Left out and counted are rounds that are no result, since
+their figures contradict each other (INVALID), and of each figure the rounds in which what sends, not the device, set it
+(source-limited). At least four other rounds are needed on each side: with fewer the verdict is INVALID, source-limited or
+"too few runs". It is source-limited, too, where a round that was left out reached the median of the side that would be
+better. Files of --json have one value for each figure, so no confidence follows.`,
 		Example: `  weir bench forward --dut patch --size 64 --rounds 7 --raw before.jsonl
   weir bench compare before.jsonl after.jsonl
   weir bench forward --tx eth1 --rx eth2 --rounds 7 --json >before.json
@@ -40,7 +42,7 @@ INVALID. A figure that what sends set in some round, not the device, is source-l
 					return usageError(err)
 				}
 				if invalid > 0 {
-					fmt.Fprintf(cmd.ErrOrStderr(), "weir: %s: %d rounds are no result and are left out\n", file, invalid)
+					fmt.Fprintf(cmd.ErrOrStderr(), "weir: %s: left out, as they are no result (INVALID): %d rounds of a size\n", file, invalid)
 				}
 			}
 			all := bench.Compare(sides[0], sides[1])
@@ -50,9 +52,18 @@ INVALID. A figure that what sends set in some round, not the device, is source-l
 			if asJSON {
 				return indentJSON(cmd.OutOrStdout(), all)
 			}
+			judged := 0
+			for _, c := range all {
+				if c.LimitedA+c.LimitedB > 0 && c.Verdict != bench.SourceLimited {
+					judged++
+				}
+			}
+			if judged > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "weir: of %d of %d figures, left out are rounds in which what sent, not the device, set them (source-limited)\n", judged, len(all))
+			}
 			for _, v := range []struct{ verdict, remedy string }{
 				{bench.TooFew, fmt.Sprintf("measure both sides with --rounds %d or more; %d that are a result are the least", bench.EnoughRuns, bench.LeastRuns)},
-				{bench.SourceLimited, "what sent, not the device, set them, so they do not say which device is better: measure with a faster source, or with larger frames"},
+				{bench.SourceLimited, fmt.Sprintf("what sent, not the device, set them in so many rounds that fewer than %d others are left, or as high as the better side's: measure with a faster source, with larger frames, or on a quiet machine", bench.LeastRuns)},
 				{bench.Invalid, "no round of a side is a result: measure again, on a quiet machine"},
 			} {
 				n := 0

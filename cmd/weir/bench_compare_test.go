@@ -45,14 +45,21 @@ func TestCompareReports(t *testing.T) {
 	}
 	limited, invalid := edit(t, fast, func(s *forward.WireSize) { s.Limited = true }), edit(t, fast, func(s *forward.WireSize) { s.Invalid = "it is none" })
 	status, stdout, stderr = weir("bench", "compare", slow, limited)
-	if status != 0 || strings.Contains(stdout, "worse") || strings.Count(stdout, "better") != 1 || strings.Count(stdout, "source-limited") != 4 ||
-		!strings.Contains(stderr, "source-limited, 4 of 6 figures: what sent, not the device, set them") {
+	if status != 0 || strings.Contains(stdout, "worse") || strings.Count(stdout, "better") != 1 || strings.Count(stdout, "5 source-limited of B") != 4 ||
+		!strings.Contains(stderr, "source-limited, 4 of 6 figures: what sent, not the device, set them in so many rounds that fewer than 4 others are left") {
 		t.Errorf("a source that was the limit: status %d: %s%s", status, stdout, stderr)
 	}
 	status, stdout, stderr = weir("bench", "compare", slow, invalid)
-	if status != 0 || strings.Contains(stdout, "better") || strings.Count(stdout, "INVALID") != 6 || !strings.Contains(stderr, "5 rounds are no result") ||
+	if status != 0 || strings.Contains(stdout, "better") || strings.Count(stdout, "5 INVALID of B") != 6 || !strings.Contains(stderr, "no result (INVALID): 5 rounds of a size") ||
 		!strings.Contains(stderr, "INVALID, 6 of 6 figures: no round of a side is a result") {
 		t.Errorf("no result: status %d: %s%s", status, stdout, stderr)
+	}
+	first := true
+	one := edit(t, fast, func(s *forward.WireSize) { s.Limited, first = first, false })
+	status, stdout, stderr = weir("bench", "compare", slow, one)
+	if status != 0 || strings.Count(stdout, "better") != 5 || strings.Count(stdout, "5, 4") != 4 || strings.Count(stdout, "1 source-limited of B") != 4 ||
+		!strings.Contains(stderr, "of 4 of 6 figures, left out are rounds in which what sent, not the device, set them") {
+		t.Errorf("a source that was the limit once: status %d: %s%s", status, stdout, stderr)
 	}
 	for line, want := range map[string]string{
 		"--tx eth1 --rx eth2 --dut patch": "--dut: not for a device of your own",
