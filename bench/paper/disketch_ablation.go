@@ -133,7 +133,7 @@ func (t *dsTraffic) wholeWindow(c dsRun) (*dsOutcome, error) {
 			wanted = append(wanted, i)
 		}
 	}
-	t.ask(c, 0, &records, wanted, out)
+	t.ask(c, 0, &records, wanted, []*dsOutcome{out})
 	out.finish(1)
 	return out, nil
 }
@@ -200,6 +200,14 @@ var dsDivisions = []struct {
 	how  dsHow
 }{{"n1", dsFixed}, {"central", dsCentral}, {"autonomous", dsAutonomous}, {"coordinated", dsCoordinated}}
 
+// dsDivided are the same, for divide.
+func dsDivided() (by []dsDivision) {
+	for _, d := range dsDivisions {
+		by = append(by, dsDivision{how: d.how})
+	}
+	return by
+}
+
 // dsSystems are the lines: a way to divide time, and a decoder.
 func dsSystems() (all []dsSystem) {
 	add := func(name, source string) { all = append(all, dsSystem{name, source}) }
@@ -244,13 +252,12 @@ func (t *dsTraffic) placed(ctx context.Context, kind disketch.Kind, memory []int
 	for _, d := range dsDecoders {
 		run.ways = append(run.ways, d.how)
 	}
-	for _, division := range dsDivisions {
-		name := division.name
-		run.how = division.how
-		out, err := t.run(ctx, run)
-		if err != nil {
-			return nil, err
-		}
+	outs, err := t.divide(ctx, run, dsDivided())
+	if err != nil {
+		return nil, err
+	}
+	for k, out := range outs {
+		name := dsDivisions[k].name
 		for i, d := range dsDecoders {
 			p.estimate[name+"."+d.name] = out.estimate[i]
 		}

@@ -116,14 +116,13 @@ func (t *dsTraffic) entropies(ctx context.Context, o Options, memory int, seed u
 	for _, d := range dsDecoders {
 		run.ways = append(run.ways, d.how)
 	}
-	for _, division := range dsDivisions {
-		run.how = division.how
-		out, err := t.run(ctx, run)
-		if err != nil {
-			return 0, 0, nil, err
-		}
+	outs, err := t.divide(ctx, run, dsDivided())
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	for k, out := range outs {
 		for i, d := range dsDecoders {
-			all[division.name+"."+d.name] = entropy(out.estimate[i])
+			all[dsDivisions[k].name+"."+d.name] = entropy(out.estimate[i])
 		}
 	}
 	return entropy(x), all["autonomous.checked"], all, nil

@@ -144,25 +144,21 @@ func (m *dsMap) cell(ctx context.Context, o Options, t *table, share float64, kb
 		seed := o.Seed + uint64(p)
 		memory := dsMemories(len(m.net.graph.Nodes), kb<<10/dsAblationShrink, true, seed)
 		run := dsRun{kind: disketch.CountSketch, memory: memory, seed: seed, trials: 1000, wanted: m.wanted, ways: []disketch.Composition{disketch.Checked}}
-		try := func(name string, how dsHow, log uint8) error {
-			run.how, run.log = how, log
-			out, err := m.now.run(ctx, run)
-			if err == nil {
-				subepochs[name] = append(subepochs[name], out.subepochs)
-				e[name] = append(e[name], m.now.squaresOf(out.estimate[0], m.wanted))
-			}
-			return err
-		}
+		var by []dsDivision
 		for log := range uint8(disketch.SliceLog + 1) {
-			if err := try(fmt.Sprintf("n%d", 1<<log), dsFixed, log); err != nil {
-				return err
+			by = append(by, dsDivision{dsFixed, log})
+		}
+		outs, err := m.now.divide(ctx, run, append(by, dsDivision{how: dsAutonomous}, dsDivision{how: dsCoordinated}))
+		if err != nil {
+			return err
+		}
+		for i, out := range outs {
+			name := []string{"autonomous", "coordinated"}[max(i-len(by), 0)]
+			if i < len(by) {
+				name = fmt.Sprintf("n%d", 1<<i)
 			}
-		}
-		if err := try("autonomous", dsAutonomous, 0); err != nil {
-			return err
-		}
-		if err := try("coordinated", dsCoordinated, 0); err != nil {
-			return err
+			subepochs[name] = append(subepochs[name], out.subepochs)
+			e[name] = append(e[name], m.now.squaresOf(out.estimate[0], m.wanted))
 		}
 	}
 	best, least := 1, 1.0

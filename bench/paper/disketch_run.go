@@ -93,23 +93,61 @@ func dsEach(n int, f func(i int) error) error {
 	return running.Wait()
 }
 
+// dsDivision is how epochs are divided: as of a dsRun.
+type dsDivision struct {
+	how dsHow
+	log uint8
+}
+
+// dsPlayed is a run that goes on.
+type dsPlayed struct {
+	dsRun
+	out       *dsOutcome
+	fragments []*disketch.Fragment
+	target    disketch.Target
+	choices   []disketch.Choice
+}
+
 // run plays the whole trace, epoch by epoch. Each epoch's records are queried and
 // dropped, as the answer to a window is the sum over its epochs.
 func (t *dsTraffic) run(ctx context.Context, c dsRun) (*dsOutcome, error) {
-	out := &dsOutcome{converged: dsWindow}
-	for range c.ways {
-		out.sums = append(out.sums, make([]disketch.Sum, len(t.flows)))
+	out, err := t.divide(ctx, c, []dsDivision{{c.how, c.log}})
+	if err != nil {
+		return nil, err
 	}
-	fragments := make([]*disketch.Fragment, len(c.memory))
+	return out[0], nil
+}
+
+// divide is run with each of several divisions of epochs. What some of them have in common in an epoch, the records of a fragment with the same n or the
+// answers from the same n of all, is made once.
+func (t *dsTraffic) divide(ctx context.Context, c dsRun, by []dsDivision) (outcomes []*dsOutcome, err error) {
 	counters := make([]*disketch.Counter, len(c.memory))
 	for i := range c.memory {
-		var err error
-		if fragments[i], err = disketch.NewFragment(c.config(i)); err != nil {
+		every := c
+		every.how = dsAutonomous // counters that count slices count the rest as others do
+		f, err := disketch.NewFragment(every.config(i))
+		if err != nil {
 			return nil, err
 		}
-		if counters[i], err = fragments[i].NewCounter(); err != nil {
+		if counters[i], err = f.NewCounter(); err != nil {
 			return nil, err
 		}
+	}
+	var runs []*dsPlayed
+	for _, division := range by {
+		r := &dsPlayed{dsRun: c, out: &dsOutcome{converged: dsWindow}, choices: make([]disketch.Choice, len(c.memory))}
+		r.how, r.log = division.how, division.log
+		for range c.ways {
+			r.out.sums = append(r.out.sums, make([]disketch.Sum, len(t.flows)))
+		}
+		for i := range c.memory {
+			f, err := disketch.NewFragment(r.config(i))
+			if err != nil {
+				return nil, err
+			}
+			r.fragments = append(r.fragments, f)
+		}
+		runs, outcomes = append(runs, r), append(outcomes, r.out)
 	}
 	var wanted []int
 	for i := range t.flows {
@@ -118,24 +156,35 @@ func (t *dsTraffic) run(ctx context.Context, c dsRun) (*dsOutcome, error) {
 		}
 	}
 	paths := t.samplePaths(wanted)
-	var target disketch.Target
-	choices := make([]disketch.Choice, len(fragments))
 	for e := range uint64(dsWindow) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		records, err := t.epoch(c, e, fragments, counters)
-		if err != nil {
-			return nil, err
+		counted := make([]dsCounted, len(c.memory))
+		alike := map[string][]*dsOutcome{} // by the n of all fragments
+		last := map[string]*disketch.Records{}
+		for _, r := range runs {
+			records, n, err := t.epoch(r, e, counters, counted)
+			if err != nil {
+				return nil, err
+			}
+			r.out.follow(e, r.fragments)
+			alike[n], last[n] = append(alike[n], r.out), records
+			if e+1 == dsWindow {
+				continue // No epoch comes after it.
+			}
+			if err := t.choose(r, e, records, paths); err != nil {
+				return nil, err
+			}
 		}
-		out.follow(e, fragments)
-		t.ask(c, e, records, wanted, out)
-		if err := t.choose(c, e, records, paths, fragments, &target, choices); err != nil {
-			return nil, err
+		for n, records := range last {
+			t.ask(c, e, records, wanted, alike[n])
 		}
 	}
-	out.finish(dsWindow)
-	return out, nil
+	for _, out := range outcomes {
+		out.finish(dsWindow)
+	}
+	return outcomes, nil
 }
 
 // finish makes the estimates from what so many epochs said.
@@ -149,40 +198,40 @@ func (o *dsOutcome) finish(epochs uint64) {
 	}
 }
 
-// choose has the fragments know the numbers of subepochs of the epochs behind e.
-func (t *dsTraffic) choose(c dsRun, e uint64, records *disketch.Records, paths [][]uint64, fragments []*disketch.Fragment, target *disketch.Target, choices []disketch.Choice) error {
-	search := disketch.TargetSearch{Epoch: e, Paths: paths, Trials: c.trials, Seed: c.seed}
+// choose has the fragments know the numbers of subepochs of the epochs after e.
+func (t *dsTraffic) choose(r *dsPlayed, e uint64, records *disketch.Records, paths [][]uint64) error {
+	search := disketch.TargetSearch{Epoch: e, Paths: paths, Trials: r.trials, Seed: r.seed}
 	switch {
-	case c.how == dsFixed || c.target > 0:
-	case c.how == dsCentral:
+	case r.how == dsFixed || r.dsRun.target > 0:
+	case r.how == dsCentral:
 		if e&(e+1) != 0 && e%8 != 0 {
-			return nil // The target is looked for behind epochs 0, 1, 3, 7, 8, 15, ...
+			return nil // The target is looked for after epochs 0, 1, 3, 7, 8, 15, ...
 		}
 		found, err := records.FindTarget(search)
 		if err != nil {
 			return err
 		}
-		target.Found(found)
-		for _, f := range fragments {
-			f.SetTarget(target.Rho())
+		r.target.Found(found)
+		for _, f := range r.fragments {
+			f.SetTarget(r.target.Rho())
 		}
-	case fragments[0].Slices(e) == 0:
-	case c.how == dsCoordinated:
+	case r.fragments[0].Slices(e) == 0:
+	case r.how == dsCoordinated:
 		plan, _, err := records.FindPlan(search)
 		if err != nil {
 			return err
 		}
-		for i, f := range fragments {
+		for i, f := range r.fragments {
 			f.Assign(disketch.Assignment{Log: plan[uint64(i)], From: e + 1, Until: e + 1 + dsWindow})
 		}
 	default:
-		return dsEach(len(fragments), func(i int) error {
+		return dsEach(len(r.fragments), func(i int) error {
 			own := search
 			own.Paths = [][]uint64{slices.Repeat([]uint64{uint64(i)}, t.hops)}
 			own.Trials = min(own.Trials, 1000)
 			errors, err := records.Choose(own)
 			if err == nil {
-				fragments[i].Aim(choices[i].Found(errors))
+				r.fragments[i].Aim(r.choices[i].Found(errors))
 			}
 			return err
 		})
@@ -199,60 +248,81 @@ func (t *dsTraffic) samplePaths(flows []int) [][]uint64 {
 	return paths
 }
 
-// epoch plays one epoch into the fragments, and returns their records.
-func (t *dsTraffic) epoch(c dsRun, e uint64, fragments []*disketch.Fragment, counters []*disketch.Counter) (*disketch.Records, error) {
-	all := make([][]*disketch.Record, len(fragments))
-	err := dsEach(len(fragments), func(i int) error {
-		s, packets := fragments[i].Begin(e), t.at[e][i]
+// dsCounted are the records of a fragment in an epoch, by n and the slices it was counted in, both as logarithms.
+type dsCounted map[[2]uint8][]*disketch.Prepared
+
+// epoch plays one epoch into the fragments of a run, as far as it is not counted yet, and returns their records, and what n they have.
+func (t *dsTraffic) epoch(c *dsPlayed, e uint64, counters []*disketch.Counter, counted []dsCounted) (*disketch.Records, string, error) {
+	all, logs := make([][]*disketch.Prepared, len(c.fragments)), make([]byte, len(c.fragments))
+	err := dsEach(len(c.fragments), func(i int) error {
+		f := c.fragments[i]
+		s := f.Begin(e)
 		if c.how == dsFixed {
-			s = fragments[i].Schedule(e, c.log)
+			s = f.Schedule(e, c.log)
 		}
-		play := func(log uint8, sub uint64) {
-			for len(packets) > 0 && uint64(packets[0].tick)>>(16-log) == sub {
-				f := &t.flows[packets[0].flow]
-				counters[i].Add(f.hash, 1, len(f.path) == 1)
-				packets = packets[1:]
-			}
+		logs[i] = s.Log
+		n := [2]uint8{s.Log, f.Slices(e)}
+		if counted[i] == nil {
+			counted[i] = dsCounted{}
 		}
-		if log := fragments[i].Slices(e); log > 0 {
-			parts, err := fragments[i].NewSlices()
-			if err != nil {
+		var err error
+		if counted[i][n] == nil {
+			if counted[i][n], err = t.count(t.at[e][i], f, s, n[1], counters[i]); err != nil {
 				return err
 			}
-			parts.Begin(s, log)
-			for slice := range uint64(1) << log {
-				counters[i].BeginSlice(s)
-				play(log, slice)
-				if err := parts.Add(counters[i]); err != nil {
-					return err
-				}
-			}
-			r := parts.Record().Clone()
-			fragments[i].Observe(r)
-			all[i] = append(all[i], r)
-			return nil
 		}
-		for sub := range s.N() {
-			counters[i].Begin(s, sub)
-			play(s.Log, sub)
-			r := counters[i].Record().Clone()
-			fragments[i].Observe(r)
-			all[i] = append(all[i], r)
+		all[i] = counted[i][n]
+		if c.how == dsCentral || c.dsRun.target > 0 {
+			for _, x := range all[i] {
+				f.Observe(x.Record)
+			}
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	records := new(disketch.Records)
 	for _, some := range all {
-		for _, r := range some {
-			if err := records.Add(r); err != nil {
-				return nil, err
+		for _, x := range some {
+			if err := records.AddPrepared(x); err != nil {
+				return nil, "", err
 			}
 		}
 	}
-	return records, nil
+	return records, string(logs), nil
+}
+
+// count plays a fragment's packets of one epoch, in slices if there are any, into a counter, and returns the records.
+func (t *dsTraffic) count(packets []dsPacket, f *disketch.Fragment, s disketch.Schedule, sliceLog uint8, counter *disketch.Counter) (all []*disketch.Prepared, err error) {
+	play := func(log uint8, sub uint64) {
+		for len(packets) > 0 && uint64(packets[0].tick)>>(16-log) == sub {
+			f := &t.flows[packets[0].flow]
+			counter.Add(f.hash, 1, len(f.path) == 1)
+			packets = packets[1:]
+		}
+	}
+	if sliceLog > 0 {
+		parts, err := f.NewSlices()
+		if err != nil {
+			return nil, err
+		}
+		parts.Begin(s, sliceLog)
+		for slice := range uint64(1) << sliceLog {
+			counter.BeginSlice(s)
+			play(sliceLog, slice)
+			if err := parts.Add(counter); err != nil {
+				return nil, err
+			}
+		}
+		return append(all, parts.Record().Clone().Prepare()), nil
+	}
+	for sub := range s.N() {
+		counter.Begin(s, sub)
+		play(s.Log, sub)
+		all = append(all, counter.Record().Clone().Prepare())
+	}
+	return all, nil
 }
 
 // follow notes the state of the fragments at the end of epoch e.
@@ -272,29 +342,34 @@ func (o *dsOutcome) follow(e uint64, fragments []*disketch.Fragment) {
 	o.subepochs = n / float64(len(fragments))
 }
 
-// ask adds the epoch's estimates of the wanted flows.
-func (t *dsTraffic) ask(c dsRun, e uint64, records *disketch.Records, wanted []int, out *dsOutcome) {
+// ask adds the epoch's estimates of the wanted flows to the sums of outcomes.
+func (t *dsTraffic) ask(c dsRun, e uint64, records *disketch.Records, wanted []int, outcomes []*dsOutcome) {
+	first, window := records.Asker(), disketch.Query{From: e, To: e + 1}
+	if slices.Contains(c.ways, disketch.Checked) {
+		hashes := make([]uint64, len(wanted))
+		paths := make(map[uint64][]uint64, len(wanted))
+		for i, f := range wanted {
+			hashes[i] = t.flows[f].hash
+			paths[hashes[i]] = t.flows[f].path
+		}
+		first.Learn(window, hashes, disketch.PathFunc(func(flow uint64) []uint64 { return paths[flow] }))
+	}
 	var wg sync.WaitGroup
 	for w := range dsWorkers {
 		wg.Go(func() {
-			ask := records.Asker()
+			ask := first.Another()
 			var path []uint64
 			known := disketch.PathFunc(func(uint64) []uint64 { return path })
-			if slices.Contains(c.ways, disketch.Checked) {
-				hashes := make([]uint64, len(wanted))
-				paths := make(map[uint64][]uint64, len(wanted))
-				for i, f := range wanted {
-					hashes[i] = t.flows[f].hash
-					paths[hashes[i]] = t.flows[f].path
-				}
-				ask.Learn(disketch.Query{From: e, To: e + 1}, hashes, disketch.PathFunc(func(flow uint64) []uint64 { return paths[flow] }))
-			}
+			var sums []disketch.Composed
 			for i := w; i < len(wanted); i += dsWorkers {
 				f := &t.flows[wanted[i]]
-				path = f.path
-				for j, how := range c.ways {
-					ask.Add(&out.sums[j][wanted[i]], disketch.Query{From: e, To: e + 1, Composition: how}, f.hash, e, known)
+				path, sums = f.path, sums[:0]
+				for _, out := range outcomes {
+					for j, how := range c.ways {
+						sums = append(sums, disketch.Composed{Sum: &out.sums[j][wanted[i]], How: how})
+					}
 				}
+				ask.AddEach(sums, window, f.hash, e, known)
 			}
 		})
 	}

@@ -5,6 +5,8 @@ import (
 	"flag"
 	"math"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/weirswitch/weir/bench/workload"
@@ -85,6 +87,33 @@ func TestDSTraffic(t *testing.T) {
 	}
 	if got != want {
 		t.Errorf("%d packets at switches, want %d", got, want)
+	}
+}
+
+// TestDivide: several divisions of epochs in one run give what each gives alone.
+func TestDivide(t *testing.T) {
+	tr := smallTraffic(t)
+	c := dsRun{
+		kind: disketch.CountSketch, memory: dsMemories(20, 800, true, 1), seed: 1, trials: 200, singleHop: true, wanted: tr.some(0),
+		ways: []disketch.Composition{disketch.Rows, disketch.Likeliest, disketch.Checked},
+	}
+	by := []dsDivision{{dsFixed, 0}, {dsFixed, 1}, {dsCentral, 0}, {dsAutonomous, 0}, {dsCoordinated, 0}}
+	together, err := tr.divide(t.Context(), c, by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, division := range by {
+		c.how, c.log = division.how, division.log
+		alone, err := tr.run(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(together[i], alone) {
+			t.Errorf("%+v: together the mean n is %g and the target %g, alone %g and %g", division, together[i].subepochs, together[i].target, alone.subepochs, alone.target)
+		}
+	}
+	if slices.Equal(together[0].estimate[0], together[1].estimate[0]) || together[3].subepochs <= 1 {
+		t.Errorf("divisions do not differ: n = 2 gives what n = 1 does, or switches choose n = %g", together[3].subepochs)
 	}
 }
 

@@ -3,6 +3,7 @@ package disketch
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -62,6 +63,18 @@ func TestLearn(t *testing.T) {
 				q.Composition = Composition(how)
 				a := asker.Frequency(q, flow, paths)
 				rmse[how] += math.Pow(a.Value-float64(sizes[i]), 2) / float64(len(flows))
+			}
+		}
+		// Several compositions at once give what each gives alone.
+		another := asker.Another()
+		for _, flow := range append(flows[:100:100], r.Uint64()) {
+			var sums [3]Sum
+			another.AddEach([]Composed{{&sums[Checked], Checked}, {&sums[Rows], Rows}, {&sums[Likeliest], Likeliest}}, q, flow, 5, paths)
+			for how := range sums {
+				q.Composition = Composition(how)
+				if got, want := sums[how].Answer(q), asker.Frequency(q, flow, paths); !reflect.DeepEqual(got, want) {
+					t.Fatalf("%s: composition %d of flow %d: %+v, alone %+v", c.name, how, flow, got, want)
+				}
 			}
 		}
 		t.Logf("%s: squared errors: checked %.1f, Likeliest %.1f, Rows %.1f", c.name, rmse[Checked], rmse[Likeliest], rmse[Rows])

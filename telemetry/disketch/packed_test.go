@@ -37,7 +37,7 @@ func checkPackedOf(t *testing.T, form []byte, family hash.Family) (taken bool) {
 		return false
 	}
 	slow.Use(family)
-	want := prepare(&slow)
+	want := slow.Prepare()
 	near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
 	if !near(x.rho, want.rho) || !near(x.Error(), slow.Error()) || x.Shape() != slow.Shape() || x.Kind() != slow.Kind() || x.rows.saturated() != slow.rows.saturated() ||
 		x.Schedule != slow.Schedule || x.Fragment != slow.Fragment || !slices.Equal(x.Candidates, slow.Candidates) {
@@ -226,7 +226,7 @@ func BenchmarkDecode(b *testing.B) {
 				if err := r.UnmarshalBinary(form); err != nil {
 					b.Fatal(err)
 				}
-				prepare(&r)
+				r.Prepare()
 			}
 		})
 		b.Run(c.name+"/packed", func(b *testing.B) {

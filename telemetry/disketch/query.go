@@ -2,6 +2,7 @@ package disketch
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -82,10 +83,16 @@ type Asker struct {
 	epochs  []uint64             // of which there are records, in order
 	rows    map[sketchEpoch]bool // in which Checked is Rows
 	held    []observation        // scratch memory of Learn
+	missing []Missing            // scratch memory of AddEach
 }
 
 // Asker returns a new one, for the records that there are now.
 func (r *Records) Asker() *Asker { return &Asker{records: r, epochs: r.Epochs()} }
+
+// Another is one more for the same records, which knows what this one has learnt, for another goroutine.
+func (a *Asker) Another() *Asker {
+	return &Asker{records: a.records, epochs: a.epochs, rows: maps.Clone(a.rows)}
+}
 
 // longestGap is how many epochs in a row without any record are looked at. Longer
 // gaps are skipped: a clock that was set from 1970 leaves billions of epochs.
@@ -152,16 +159,47 @@ type Sum struct {
 
 // Add adds an epoch to a sum: what records of the query's sketch say of the flow.
 func (a *Asker) Add(r *Sum, q Query, flow, epoch uint64, paths Paths) {
-	c, ok := a.epoch(q, flow, epoch, paths, &r.sum.Missing)
-	if !ok {
-		return
+	if c, ok := a.epoch(q, flow, epoch, paths, &r.sum.Missing); ok {
+		r.add(&c, a.compose.minimum)
 	}
+}
+
+// Composed is a sum, and how its epochs are composed.
+type Composed struct {
+	*Sum
+	How Composition
+}
+
+// AddEach adds an epoch to several sums, as Add with each one's composition in the query would, by one look at the records.
+func (a *Asker) AddEach(sums []Composed, q Query, flow, epoch uint64, paths Paths) {
+	a.missing = a.missing[:0]
+	ok := a.gather(&q, flow, epoch, paths, &a.missing)
+	var likeliest composed
+	if ok {
+		// It has the value of Rows, too.
+		likeliest = a.compose.join(Likeliest, a.path[0].From, a.path[len(a.path)-1].To)
+	}
+	for _, r := range sums {
+		r.sum.Missing = append(r.sum.Missing, a.missing...)
+		if !ok {
+			continue
+		}
+		c := likeliest
+		if a.how(r.How, epoch, q.Sketch) == Rows {
+			c.value = c.rows
+		}
+		r.add(&c, a.compose.minimum)
+	}
+}
+
+// add adds an epoch.
+func (r *Sum) add(c *composed, minimum bool) {
 	r.sum.Value += c.value
 	r.centre += c.rows
 	r.sum.Covered += c.covered
 	r.spread += c.spread * max(c.rows, c.value, 0)
 	r.most = max(r.most, c.spread)
-	if r.minimum = a.compose.minimum; r.minimum {
+	if r.minimum = minimum; minimum {
 		r.noise += c.noise
 	} else {
 		r.noise += c.noise * c.noise
@@ -205,11 +243,15 @@ func (a *Asker) epoch(q Query, flow, epoch uint64, paths Paths, missing *[]Missi
 		return composed{}, false
 	}
 	from, to := a.path[0].From, a.path[len(a.path)-1].To
-	how := q.Composition
-	if how == Checked && a.rows[sketchEpoch{epoch, q.Sketch}] {
-		how = Rows
+	return a.compose.join(a.how(q.Composition, epoch, q.Sketch), from, to), true
+}
+
+// how is what Checked is in an epoch.
+func (a *Asker) how(c Composition, epoch uint64, sketch uint16) Composition {
+	if c == Checked && a.rows[sketchEpoch{epoch, sketch}] {
+		return Rows
 	}
-	return a.compose.join(how, from, to), true
+	return c
 }
 
 // gather makes the observations of a flow in an epoch; false: there are none.

@@ -179,7 +179,7 @@ func Decode(b []byte, f hash.Family) (*Prepared, error) {
 	}
 	r.Use(f)
 	if r.rows.packed == nil {
-		return prepare(r), nil
+		return r.Prepare(), nil
 	}
 	x := &Prepared{Record: r, levels: r.rows.packed.prepare()}
 	x.rho = r.Error()

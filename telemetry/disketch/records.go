@@ -56,8 +56,8 @@ type Prepared struct {
 	levels []level
 }
 
-// prepare reads all cells of a record, which must not change any more.
-func prepare(rec *Record) *Prepared {
+// Prepare reads all cells of the record, which must not change any more.
+func (rec *Record) Prepare() *Prepared {
 	x := &Prepared{Record: rec, rho: rec.Error(), levels: make([]level, rec.rows.levels())}
 	for i := range x.levels {
 		x.levels[i].rho = rec.rows.error(i)
@@ -100,7 +100,7 @@ var (
 // ErrPartial, ErrDuplicate or ErrConflict, changes nothing but that the fragment
 // is expected.
 func (r *Records) Add(rec *Record) error {
-	return r.add(rec, func() *Prepared { return prepare(rec) })
+	return r.add(rec, rec.Prepare)
 }
 
 // AddPrepared is Add of a record whose cells were read already: it takes no longer for

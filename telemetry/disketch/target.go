@@ -53,6 +53,12 @@ type fragmentModel struct {
 	width   float64
 	counts  bool // it has empty cells, which say how many flows there are
 	byLog   [MaxLog + 1]*tried
+	// now is what a trial takes it to have: n as its logarithm, 1/n, and by how much the squared error of time exceeds that of packets that
+	// come independently.
+	now struct {
+		log          uint8
+		part, excess float64
+	}
 }
 
 // triedCells is how many cells of a fragment are made up.
@@ -85,6 +91,16 @@ func (r *Records) search(s TargetSearch) (*targetSearch, error) {
 	}
 	if len(search.models) == 0 {
 		return nil, ErrNoRecords
+	}
+	for _, p := range s.Paths {
+		along := make([]*fragmentModel, len(p))
+		for i, sw := range p {
+			along[i] = search.models[sw]
+		}
+		search.along = append(search.along, along)
+	}
+	for _, sw := range slices.Sorted(maps.Keys(search.models)) {
+		search.order = append(search.order, search.models[sw])
 	}
 	search.measure()
 	return search, nil
@@ -228,8 +244,12 @@ func (m *fragmentModel) cell(log uint8, r *rand.Rand) float64 {
 
 type targetSearch struct {
 	TargetSearch
-	models  map[uint64]*fragmentModel
-	r       *rand.Rand
+	models map[uint64]*fragmentModel
+	order  []*fragmentModel   // by switch
+	along  [][]*fragmentModel // of the switches of Paths; nil: there is none
+	r      *rand.Rand
+	// tried are the trials so far, by the logarithms of n in order, and again.
+	tried   map[string]trialErrors
 	compose composer
 	arrival []float64
 	size    float64 // value of a packet
@@ -249,6 +269,12 @@ type targetSearch struct {
 // windowEpochs is of how many epochs the sum is that is asked about. What errs to one side in each of them, as the decoder does where
 // cells are crowded, adds up, while the rest cancels out in part.
 const windowEpochs = 16
+
+// trialErrors are what a trial found.
+type trialErrors struct {
+	all    float64
+	byHops map[int]float64
+}
 
 // class are the errors of the flows of a trial that have one length of path, and are idle or not.
 type class struct {
@@ -332,16 +358,37 @@ func (s *targetSearch) finest(target float64) bool {
 
 // trial is the mean squared error where fragments have the given n, as logarithms.
 func (s *targetSearch) trial(logOf func(*fragmentModel) uint8) float64 {
-	// The same draws for all.
-	s.byHops = map[int]float64{}
-	all := map[class]*classErrors{}
+	key := make([]byte, 0, len(s.order)+1)
+	for _, m := range s.order {
+		log := logOf(m)
+		m.now.log, m.now.part, m.now.excess = log, math.Ldexp(1, -int(log)), m.dispersion(log, s.size)-1
+		key = append(key, log)
+	}
 	stream := uint64('t')
 	if s.again {
 		stream++
 	}
+	key = append(key, byte(stream))
+	was, ok := s.tried[string(key)]
+	if !ok {
+		was = s.run(stream)
+		if s.tried == nil {
+			s.tried = map[string]trialErrors{}
+		}
+		s.tried[string(key)] = was
+	}
+	s.byHops = was.byHops
+	return was.all
+}
+
+// run is a trial with what fragments have now.
+func (s *targetSearch) run(stream uint64) trialErrors {
+	// The same draws for all.
+	byHops := map[int]float64{}
+	all := map[class]*classErrors{}
 	r := rand.New(rand.NewPCG(s.Seed, stream))
 	for trial := range s.Trials {
-		path := s.Paths[r.IntN(len(s.Paths))]
+		path := s.along[r.IntN(len(s.along))]
 		s.arrival = s.arrival[:0]
 		idle := s.idle && trial&3 != 0
 		for range s.draw((float64(trial)+0.5)/float64(s.Trials), r) {
@@ -353,20 +400,18 @@ func (s *targetSearch) trial(logOf func(*fragmentModel) uint8) float64 {
 		slices.Sort(s.arrival)
 		s.compose.obs = s.compose.obs[:0]
 		dark, time, collisions, divided, parts := 1.0, 0.0, 0.0, 0.0, 0.0
-		for _, sw := range path {
+		for _, m := range path {
 			where, cell := r.Float64(), r.IntN(triedCells)
-			m := s.models[sw]
 			if m == nil {
 				continue
 			}
-			log := logOf(m)
-			dark *= 1 - math.Ldexp(1, -int(log))
+			log := m.now.log
+			dark *= 1 - m.now.part
 			if log > 0 {
-				excess := m.dispersion(log, s.size) - 1
-				time += excess
-				collisions += excess * m.packets / m.width * (1 - math.Ldexp(1, -int(log)))
+				time += m.now.excess
+				collisions += m.now.excess * m.packets / m.width * (1 - m.now.part)
 				divided++
-				parts += math.Ldexp(1, int(log))
+				parts += 1 / m.now.part
 			}
 			s.observe(m.with(log, s.r), log, where, cell)
 			if len(path) == 1 && m.twice && log > 0 {
@@ -397,12 +442,12 @@ func (s *targetSearch) trial(logOf func(*fragmentModel) uint8) float64 {
 	}
 	sum := 0.0
 	for of, e := range all {
-		s.byHops[of.hops] += e.total()
+		byHops[of.hops] += e.total()
 	}
-	for _, hops := range slices.Sorted(maps.Keys(s.byHops)) {
-		sum += s.byHops[hops]
+	for _, hops := range slices.Sorted(maps.Keys(byHops)) {
+		sum += byHops[hops]
 	}
-	return sum / float64(s.Trials)
+	return trialErrors{sum / float64(s.Trials), byHops}
 }
 
 // draw makes up how many packets a flow has: at least one, and beyond that a logarithmic normal number, so that the mean and the mean of
