@@ -113,6 +113,7 @@ func (o *wireOptions) run(cmd *cobra.Command, all *benchForwardOptions) error {
 	}
 	note("html", writable(o.html))
 	note("csv", writable(o.csv))
+	note("source-core", checkCore(c.Core))
 	if errs == nil {
 		errs = append(errs, c.Validate())
 	}

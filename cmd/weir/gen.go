@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
 
@@ -29,8 +28,10 @@ type genOptions struct {
 	cores    []int
 	latency  float64
 	speed    float64
-	timed    bool // no rate is given: a capture has its own times
-	asJSON   bool
+	// speedGiven: --speed is on the command line.
+	speedGiven bool
+	timed      bool // no rate is given: a capture has its own times
+	asJSON     bool
 }
 
 func newGenCommand() *cobra.Command {
@@ -77,7 +78,7 @@ once.`,
   weir gen -i eth0 --capture trace.pcap.gz --speed 2 --source xsk`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.timed = !cmd.Flags().Changed("rate")
+			o.timed, o.speedGiven = !cmd.Flags().Changed("rate"), cmd.Flags().Changed("speed")
 			return runGen(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -103,16 +104,20 @@ func runGen(ctx context.Context, o genOptions, stdout, stderr io.Writer) (err er
 	w, err := o.workload()
 	load := traffic.Load{Rate: o.rate.pps, Duration: o.duration, Count: o.count, FirstSeq: o.first}
 	beside := traffic.Load{Rate: o.latency}
-	if err := errors.Join(err, load.Validate(), beside.Validate()); err != nil {
-		return usageError(err)
+	errs := []error{err, load.Validate()}
+	if err := beside.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("--latency: %w: choose packets per second, or 0 for none", err))
 	}
 	for _, core := range o.cores {
-		if core == -1 {
-			continue // on any, as --core has it
+		if err := checkCore(core); err != nil {
+			errs = append(errs, fmt.Errorf("--cores: %w", err))
 		}
-		if _, err := os.Stat(fmt.Sprintf("/sys/devices/system/cpu/cpu%d", core)); err != nil {
-			return usageError(fmt.Errorf("--cores: there is no core %d: name cores of this machine (lscpu -e)", core))
-		}
+	}
+	if o.speedGiven && o.capture == "" {
+		errs = append(errs, errors.New("--speed: it is of a capture: name its file with --capture, or choose a --rate"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return usageError(err)
 	}
 	port, err := o.port()
 	if err != nil {
@@ -128,6 +133,9 @@ func runGen(ctx context.Context, o genOptions, stdout, stderr io.Writer) (err er
 	load.Rate, err = o.rate.packets(mean, func() (bits uint64, err error) {
 		return bits, port.Namespace.Do(func() (err error) { bits, err = nic.Speed(port.Interface); return err })
 	})
+	if err == nil {
+		err = load.Validate()
+	}
 	if err != nil {
 		return usageError(err)
 	}

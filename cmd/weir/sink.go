@@ -37,6 +37,14 @@ Sinks:
   tc      a program at the traffic control hook, where a host's stack begins
   packet  an AF_PACKET socket, exact for any number of queues, slower
 
+Of the packets that arrive
+  reordered   came behind a later packet of their own flow
+  late        came behind a later packet of any flow, reordered ones included: where
+              flows take several ways this is no fault
+  duplicated  came before
+  foreign     are not of this run
+  overflow    found the socket of the sink full
+
 With --latency it reports the stream of "weir gen --latency" by itself. Its
 packets pass to an AF_PACKET socket, so their latency has the way to user space
 in it.
@@ -65,7 +73,16 @@ arrived for --idle after the first packet, or at SIGINT.`,
 // runSink is the command, top to bottom.
 func runSink(ctx context.Context, o sinkOptions, stdout, stderr io.Writer) (err error) {
 	w, err := o.workload()
-	if err != nil {
+	errs := []error{err}
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+	}{{"duration", o.Duration}, {"idle", o.Idle}} {
+		if f.value < 0 {
+			errs = append(errs, fmt.Errorf("--%s: %v is negative: choose a time, or 0 for no limit", f.name, f.value))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
 		return usageError(err)
 	}
 	port, err := o.port()
@@ -156,6 +173,9 @@ func (s *sinkReport) print(w io.Writer, asJSON bool) error {
 	_, err := fmt.Fprintf(w, `received %d packets, %d bytes: %.0f per second
 lost %d, duplicated %d, reordered %d, late %d, foreign %d, overflow %d
 `, s.Packets, s.Bytes, s.Rate, s.Lost, s.Duplicates, s.Reordered, s.Late, s.Foreign, s.Overflow)
+	if err == nil && s.Late > 0 {
+		_, err = fmt.Fprintln(w, "(late: behind a later packet of any flow; reordered: of its own flow; neither is lost)")
+	}
 	if err == nil && s.Packets > 0 {
 		_, err = fmt.Fprintf(w, "latency: least %v, median %v, 99 %% %v, 99.9 %% %v, most %v\n",
 			time.Duration(l.Min), time.Duration(l.P50), time.Duration(l.P99), time.Duration(l.P999), time.Duration(l.Max))

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/dataplane/traffic"
 	"github.com/weirswitch/weir/internal/bitrate"
@@ -103,6 +105,9 @@ func (w *workloadFlags) workload() (traffic.Workload, error) {
 	for _, label := range w.mpls {
 		out.MPLS = append(out.MPLS, uint32(min(label, 1<<20)))
 	}
+	if w.vni < -1 {
+		note("vxlan", fmt.Errorf("%d is no network: choose 0 to 16777215", w.vni))
+	}
 	if w.vni >= 0 {
 		tunnel := &traffic.VXLAN{VNI: uint32(min(w.vni, 1<<24))}
 		tunnel.Source, err = netip.ParseAddr(w.vxlanSrc)
@@ -114,6 +119,7 @@ func (w *workloadFlags) workload() (traffic.Workload, error) {
 	if w.tai {
 		out.Clock = traffic.TAI
 	}
+	note("core", checkCore(w.core))
 	if len(errs) == 0 && w.capturedSizes() {
 		out.Sizes = w.packets.Sizes(out.MinSize())
 	}
@@ -124,6 +130,30 @@ func (w *workloadFlags) workload() (traffic.Workload, error) {
 		errs = append(errs, out.Validate())
 	}
 	return out, errors.Join(errs...)
+}
+
+// mostCores is how many cores the kernel's calls here know of: those of unix.CPUSet.
+const mostCores = 1024
+
+// checkCore reports a core that this process may not work on. -1 is any.
+func checkCore(core int) error {
+	if core == traffic.AnyCore {
+		return nil
+	}
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(os.Getpid(), &set); err != nil {
+		return fmt.Errorf("read the cores of this process: %w", err)
+	}
+	if core >= 0 && set.IsSet(core) {
+		return nil
+	}
+	var may []string
+	for i := range mostCores {
+		if set.IsSet(i) {
+			may = append(may, strconv.Itoa(i))
+		}
+	}
+	return fmt.Errorf("this process may not work on core %d: choose one of %s, or -1 for any (lscpu -e)", core, strings.Join(may, ","))
 }
 
 // latencyStream is the workload of the stream beside the load that measures latency: the smallest frames of the same kinds, of the next run.
