@@ -99,6 +99,31 @@ func (c *Wire) sizes() []int {
 	return c.Sizes
 }
 
+// What RFC 2544 asks for: the length of a trial (section 24) and of one of latency (26.2), and how many bursts are averaged (26.4).
+const (
+	rfcTrial        = 60 * time.Second
+	rfcLatencyTrial = 120 * time.Second
+	rfcBursts       = 50
+)
+
+// departures are where the trials fall short of RFC 2544.
+func (c *Wire) departures() []string {
+	var all []string
+	if c.Trial < rfcTrial {
+		all = append(all, fmt.Sprintf("trials last %v, not %v (section 24)", c.Trial, rfcTrial))
+	}
+	if missing := slices.DeleteFunc(slices.Clone(WireSizes), func(size int) bool { return slices.Contains(c.sizes(), size) }); len(missing) > 0 {
+		all = append(all, fmt.Sprintf("%d of the %d frame sizes are left out (9.1)", len(missing), len(WireSizes)))
+	}
+	if c.Precision > 0.01 {
+		all = append(all, fmt.Sprintf("the search for the throughput ends at %g %%", 100*c.Precision))
+	}
+	if c.Trial < rfcLatencyTrial || c.Rounds < 20 {
+		all = append(all, fmt.Sprintf("latency is of %v in one trial a round, not of %v in each of 20 (26.2)", c.Trial, rfcLatencyTrial))
+	}
+	return append(all, fmt.Sprintf("the longest burst is the mean of %d, not of %d (26.4)", burstTrials, rfcBursts))
+}
+
 // WireInterface is one of the two interfaces.
 type WireInterface struct {
 	Name      string `json:"name"`
@@ -154,6 +179,10 @@ type WireReport struct {
 	Trials     int             `json:"trials"`
 	Flows      int             `json:"flows"`
 	Machine    bench.Machine   `json:"machine"`
+	// Precision is the ratio at which the search for the throughput ends, minus 1.
+	Precision float64 `json:"precision"`
+	// Departures are where the trials fall short of RFC 2544; empty: nowhere.
+	Departures []string `json:"departures_from_rfc2544,omitempty"`
 	// Incomplete says how much is there of a measurement that was interrupted; empty: all.
 	Incomplete string `json:"incomplete,omitempty"`
 	// Sizes are what was found: of several rounds, for each size the one whose throughput is the median of those that are a result.
@@ -178,11 +207,14 @@ type WireSize struct {
 	// Latency at shares of Throughput (26.2, and the percentiles of RFC 8219, 7.2 and 7.3).
 	Latency []WireLatency `json:"latency"`
 	// Burst is the longest burst at the source's full rate of which nothing is lost, the mean of BurstTrials (26.4);
-	// BurstLimited: none was too long. BufferNs is the device's buffer in time, corrected by what it forwards meanwhile
-	// (RFC 9004, section 6.4).
+	// BurstLimited: none was too long. BurstRate is the mean rate at which the source sent these bursts. RFC 9004, section 6.4, takes
+	// bursts at the line's rate for granted; BufferFrames, how many frames the device holds, and BufferNs, how long a burst of BurstRate
+	// takes to fill it, are by the rate that was measured, and less what the device forwards meanwhile.
 	Burst        float64 `json:"burst_frames"`
+	BurstRate    float64 `json:"burst_fps"`
 	BurstTrials  int     `json:"burst_trials"`
 	BurstLimited bool    `json:"burst_source_limited"`
+	BufferFrames float64 `json:"buffer_frames"`
 	BufferNs     float64 `json:"buffer_ns"`
 	// Duplicated and Reordered were seen at Throughput.
 	Duplicated uint64 `json:"duplicated"`
@@ -238,7 +270,7 @@ func RunWire(ctx context.Context, c Wire) (*WireReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &WireReport{Device: c.Device, Weir: c.Weir, Command: c.Command, Interfaces: ends, Began: time.Now().UTC(), TX: c.TX, RX: c.RX, Trial: c.Trial.Seconds(), Trials: c.Trials, Flows: c.Flows, Machine: bench.ThisMachine(), Speed: c.Speed}
+	r := &WireReport{Device: c.Device, Weir: c.Weir, Command: c.Command, Interfaces: ends, Began: time.Now().UTC(), TX: c.TX, RX: c.RX, Trial: c.Trial.Seconds(), Trials: c.Trials, Precision: c.Precision, Departures: c.departures(), Flows: c.Flows, Machine: bench.ThisMachine(), Speed: c.Speed}
 	steps := c.Rounds * len(c.Sizes)
 	for round := range c.Rounds {
 		var sizes []WireSize
@@ -296,6 +328,16 @@ func (r *WireReport) conclude() {
 		s.Rounds, s.Low, s.High = len(good), good[0].Throughput, good[len(good)-1].Throughput
 		r.Sizes = append(r.Sizes, s)
 	}
+}
+
+// NoResult is an error where no frame size has a figure that is a result.
+func (r *WireReport) NoResult() error {
+	for i := range r.Sizes {
+		if r.Sizes[i].Invalid == "" {
+			return nil
+		}
+	}
+	return errors.New("no frame size has a result, all are INVALID: see the remarks; measure again on a quiet machine, with longer trials (--duration) or the median of several --rounds")
 }
 
 // Runs are the figures of each round, to compare with those of another report. Values of rounds that are no result are left out, and such rounds counted.
@@ -604,11 +646,16 @@ func (c *Wire) bursts(ctx context.Context, r *rig, s *WireSize) error {
 	if n := uint64(s.Offered * c.Trial.Seconds()); n < longest {
 		longest = max(n, 2)
 	}
+	rate := 0.0 // of the last burst without loss
 	whole := func(n uint64) (bool, error) {
 		t, err := r.burst(ctx, n)
-		return err == nil && t.loss() == 0, err
+		if err != nil || t.loss() > 0 {
+			return false, err
+		}
+		rate = t.sent.Rate
+		return true, nil
 	}
-	sum := 0.0
+	frames, rates := 0.0, 0.0
 	for range burstTrials {
 		low, high := uint64(1), longest
 		ok, err := whole(longest)
@@ -630,18 +677,25 @@ func (c *Wire) bursts(ctx context.Context, r *rig, s *WireSize) error {
 			}
 		}
 		s.BurstLimited = s.BurstLimited || low == longest
-		sum += float64(low)
+		frames, rates = frames+float64(low), rates+rate
 		s.BurstTrials++
 	}
-	s.Burst = sum / float64(s.BurstTrials)
-	rate := s.Line
-	if rate == 0 {
-		rate = s.Offered
-	}
-	if !s.BurstLimited && rate > 0 && s.Throughput < rate {
-		s.BufferNs = s.Burst / rate * (1 - s.Throughput/rate) * 1e9
-	}
+	s.Burst, s.BurstRate = frames/float64(s.BurstTrials), rates/float64(s.BurstTrials)
+	s.buffer()
 	return nil
+}
+
+// buffer is that of the device, by the longest burst. It is not known where no burst was too long, or the source sent bursts no faster than the
+// device forwards.
+func (s *WireSize) buffer() {
+	if s.Line > 0 {
+		s.BurstRate = min(s.BurstRate, s.Line)
+	}
+	if s.BurstLimited || s.Throughput >= s.BurstRate {
+		return
+	}
+	s.BufferFrames = s.Burst * (1 - s.Throughput/s.BurstRate)
+	s.BufferNs = s.BufferFrames / s.BurstRate * 1e9
 }
 
 // burst sends n packets as fast as the source can.

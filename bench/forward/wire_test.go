@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
 
 	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
@@ -61,7 +64,7 @@ func TestWire(t *testing.T) {
 	if err != nil || len(rows) < 20 {
 		t.Errorf("%d lines of CSV, %v", len(rows), err)
 	}
-	if strings.Count(page.String(), "<svg") != 3 || strings.Contains(page.String(), "ZgotmplZ") || strings.Count(text.String(), "\n") != 5 {
+	if strings.Count(page.String(), "<svg") != 3 || strings.Contains(page.String(), "ZgotmplZ") || !strings.Contains(text.String(), "NO TRIAL OF RFC 2544: trials last 30ms, not 1m0s (section 24); 5 of the 7 frame sizes") {
 		t.Errorf("%s\n%s", &page, &text)
 	}
 	for _, ns := range []*netns.Namespace{r.left, r.right} {
@@ -113,6 +116,53 @@ func TestWireOverPlainVeth(t *testing.T) {
 	}
 	if s := report.Sizes[0]; s.MRR <= 0 || !strings.HasPrefix(s.Source, "af_xdp") || !strings.Contains(s.Remarks(), "sent by af_xdp") {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestWireOfLimit measures a device that is slower than any source: a bridge whose second port sends 1 Mbit/s, with a queue and a bucket of 14 KiB
+// in all. No trial without loss can have carried more than both allow, whatever else the machine does, and a full load loses frames.
+func TestWireOfLimit(t *testing.T) {
+	netnstest.Require(t)
+	ns := netnstest.New(t, "wwl")
+	ends := func(a, b string) error {
+		return netns.AddVeth(netns.End{Namespace: ns, Name: a}, netns.End{Namespace: ns, Name: b}, netns.Veth{})
+	}
+	for _, err := range []error{
+		ns.DisableIPv6(), ends("tx", "dut0"), ends("rx", "dut1"), ns.AddBridge("br", "dut0", "dut1"),
+		ns.SetUp("tx"), ns.SetUp("rx"), ns.SetUp("dut0"), ns.SetUp("dut1"), ns.SetUp("br"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	port, err := ns.Link("dut1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rate, bucket, queue = 1e6 / 8, 4096, 10240 // bytes per second, bytes
+	err = ns.Netlink().QdiscAdd(&netlink.Tbf{
+		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: port.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
+		Rate:       rate, Buffer: netlink.Xmittime(rate, bucket), Limit: queue,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := DefaultWire()
+	c.TX, c.RX, c.TXNamespace, c.RXNamespace = "tx", "rx", ns.Name(), ns.Name()
+	c.Sizes, c.Trial, c.Trials, c.Precision = []int{512}, 100*time.Millisecond, 1, 0.05
+	report, err := RunWire(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := report.Sizes[0]
+	const frame = 512 - traffic.FCS
+	most := (rate*c.Trial.Seconds() + bucket + queue + frame) / frame / c.Trial.Seconds()
+	if s.Throughput > 1.01*most || s.MRR > 1.01*most || s.mrrLimited() || s.Loss[0].Loss < 0.5 {
+		t.Errorf("more than %.0f frames per second, which the limit allows: %+v", most, s)
+	}
+	// A throughput below the limit, on a busy machine, leaves some of what is forwarded meanwhile in the buffer.
+	if held := (bucket + queue) / frame; s.BurstLimited || s.BurstRate <= 0 || s.BufferFrames > 2*float64(held) {
+		t.Errorf("the device holds %d frames: %+v", held, s)
 	}
 }
 
@@ -289,7 +339,7 @@ func TestWireHandOver(t *testing.T) {
 	}
 	for _, row := range rows[1:] {
 		want := map[string]string{"256": bench.Invalid}[row[0]]
-		if figure := row[1]; row[0] == "128" && figure != "source" && figure != "line" {
+		if figure := row[1]; row[0] == "128" && figure != "source" && figure != "line" && figure != "burst_rate" {
 			want = bench.SourceLimited
 		}
 		if row[5] != want {
@@ -364,6 +414,19 @@ func TestWireContradictions(t *testing.T) {
 	}
 }
 
+// TestWireNoResult: a measurement fails of which no size has a result, and only then.
+func TestWireNoResult(t *testing.T) {
+	good, none := WireSize{Size: 64}, WireSize{Size: 64, Invalid: "it is none"}
+	for _, tt := range []struct {
+		sizes []WireSize
+		fails bool
+	}{{[]WireSize{good, good}, false}, {[]WireSize{none, good}, false}, {[]WireSize{none, none}, true}} {
+		if err := (&WireReport{Sizes: tt.sizes}).NoResult(); (err != nil) != tt.fails {
+			t.Errorf("%+v: %v", tt.sizes, err)
+		}
+	}
+}
+
 // TestWireLeastLoss: a trial of latency that lost frames is made again, three times at most, and the best one counts.
 func TestWireLeastLoss(t *testing.T) {
 	for _, tt := range []struct {
@@ -408,5 +471,99 @@ func TestWireLatencyRate(t *testing.T) {
 	s.Latency[1].Rate, s.Latency[2].Rate = 0.97*0.9*s.Throughput, s.Throughput
 	if got := s.Remarks(); strings.Contains(got, "latency") {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestWireDepartures: each form of the report says where its trials fall short of RFC 2544.
+func TestWireDepartures(t *testing.T) {
+	quick, long := DefaultWire(), DefaultWire()
+	quick.Quick()
+	long.Trial, long.Rounds = 120*time.Second, 20
+	for _, tt := range []struct {
+		c    Wire
+		want []string
+	}{
+		{quick, []string{"trials last 200ms, not 1m0s (section 24)", "4 of the 7 frame sizes are left out (9.1)", "the search for the throughput ends at 5 %", "latency is of 200ms in one trial a round, not of 2m0s in each of 20 (26.2)", "the longest burst is the mean of 5, not of 50 (26.4)"}},
+		{DefaultWire(), []string{"trials last 2s, not 1m0s (section 24)", "latency is of 2s in one trial a round, not of 2m0s in each of 20 (26.2)", "the longest burst is the mean of 5, not of 50 (26.4)"}},
+		{long, []string{"the longest burst is the mean of 5, not of 50 (26.4)"}},
+	} {
+		got := tt.c.departures()
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+		r := WireReport{Departures: got, Sizes: []WireSize{{Size: 64, Throughput: 5, MRR: 5, Offered: 9}}}
+		var text, page, table strings.Builder
+		object, err := json.Marshal(r)
+		if err := errors.Join(err, r.WriteText(&text), r.WriteHTML(&page), r.WriteCSV(&table)); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range tt.want {
+			for _, out := range []string{text.String(), page.String(), table.String(), string(object)} {
+				if !strings.Contains(out, want) {
+					t.Errorf("%q is not in %s", want, out)
+				}
+			}
+		}
+	}
+	var text strings.Builder
+	if r := (WireReport{}); r.WriteText(&text) != nil || strings.Contains(text.String(), "NO TRIAL") {
+		t.Errorf("%s", &text)
+	}
+}
+
+// TestWireBounds: in text and page a lower bound is no result, in the tables as in the diagrams.
+func TestWireBounds(t *testing.T) {
+	at := []WireLatency{{Share: 0.5, Rate: 400, P50: 5e3, P99: 7e3}}
+	good := WireSize{Size: 64, Throughput: 800, Offered: 2000, MRR: 900, Burst: 10, Latency: at}
+	bound := WireSize{Size: 128, Throughput: 801, Offered: 901, MRR: 901, Burst: 11, Limited: true, BurstLimited: true, Latency: at}
+	none := WireSize{Size: 256, Throughput: 802, Offered: 2000, MRR: 700, Burst: 12, Latency: at, Invalid: "it is none"}
+	for _, tt := range []struct {
+		sizes                  []WireSize
+		bounds, crosses, discs int
+	}{{[]WireSize{good}, 0, 0, 2}, {[]WireSize{good, bound}, 2, 0, 2}, {[]WireSize{good, bound, none}, 2, 2, 2}} {
+		r := WireReport{Sizes: tt.sizes}
+		var text, page strings.Builder
+		if err := errors.Join(r.WriteText(&text), r.WriteHTML(&page)); err != nil {
+			t.Fatal(err)
+		}
+		p := page.String()
+		if strings.Count(p, `class="bound"`) != tt.bounds || strings.Count(p, `class="none"`) != tt.crosses || strings.Count(p, "<circle") != tt.discs {
+			t.Errorf("%d sizes: %s", len(tt.sizes), p)
+		}
+		if strings.Contains(p, `class="legend"`) != (tt.bounds > 0) || strings.Contains(p, "✕ INVALID") != (tt.crosses > 0) || strings.Contains(text.String(), boundMeans) != (tt.bounds > 0) {
+			t.Errorf("%d sizes, legends: %s%s", len(tt.sizes), &text, p)
+		}
+		for _, want := range []string{"≥ 801", "≥ 901", "≥ 11"} {
+			if strings.Contains(p, "<td>"+want+"</td>") != (tt.bounds > 0) || strings.Contains(text.String(), want) != (tt.bounds > 0) {
+				t.Errorf("%s: %s%s", want, &text, p)
+			}
+		}
+		if tt.bounds > 0 && (!strings.Contains(p, "<title>128 B: ≥ 0.801 kfps, source-limited</title>") || !strings.Contains(p, "<title>50 %: 7 us, source-limited</title>")) {
+			t.Errorf("what the marks say: %s", p)
+		}
+	}
+}
+
+// TestWireBuffer: the buffer is by the rate at which bursts were sent: the same device has the same number of frames behind a slow source and a
+// fast one, and at the line's rate RFC 9004's time.
+func TestWireBuffer(t *testing.T) {
+	for _, tt := range []struct {
+		what            string
+		s               WireSize
+		frames, ns, fps float64
+		remark          string
+	}{
+		{"at the line's rate", WireSize{Line: 1e6, Throughput: 5e5, Burst: 2000, BurstRate: 1e6}, 1000, 1e6, 1e6, ""},
+		{"a little above it, as the clock has it", WireSize{Line: 1e6, Throughput: 5e5, Burst: 2000, BurstRate: 1.002e6}, 1000, 1e6, 1e6, ""},
+		{"a slower source", WireSize{Line: 1e6, Throughput: 5e5, Burst: 6000, BurstRate: 6e5}, 1000, 1e9 / 600, 6e5, "bursts were sent at 600000 fps, 60 % of the line"},
+		{"a line of unknown speed", WireSize{Throughput: 5e5, Burst: 6000, BurstRate: 6e5}, 1000, 1e9 / 600, 6e5, ""},
+		{"a source that is no faster than the device", WireSize{Line: 1e6, Throughput: 5e5, Burst: 6000, BurstRate: 4e5}, 0, 0, 4e5, "the buffer is unknown: the source sent bursts at 400000 fps, no faster than the device forwards"},
+		{"no burst was too long", WireSize{Line: 1e6, Throughput: 5e5, Burst: 6000, BurstRate: 6e5, BurstLimited: true}, 0, 0, 6e5, "no burst was too long"},
+	} {
+		s := tt.s
+		s.buffer()
+		if math.Abs(s.BufferFrames-tt.frames) > 1e-6 || math.Abs(s.BufferNs-tt.ns) > 1 || s.BurstRate != tt.fps || !strings.Contains(s.Remarks(), tt.remark) || tt.remark == "" && s.Remarks() != "" {
+			t.Errorf("%s: %+v, %q", tt.what, s, s.Remarks())
+		}
 	}
 }

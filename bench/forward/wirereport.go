@@ -21,14 +21,50 @@ func (r *WireReport) WriteText(w io.Writer) error {
 	if r.Incomplete != "" {
 		fmt.Fprintf(w, "INCOMPLETE: %s\n\n", r.Incomplete)
 	}
+	if text := r.Departure(); text != "" {
+		fmt.Fprintf(w, "%s\n\n", text)
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "frame B\tthroughput fps\tof the line\tmost that arrives\tp50 us at 50 %\tp99.9 us\tburst frames\tbuffer us\t  remarks")
+	bounds := false
 	for i := range r.Sizes {
 		s := &r.Sizes[i]
 		l := s.at(0.5)
-		fmt.Fprintf(t, "%d\t%.0f\t%s\t%.0f\t%s\t%s\t%.0f\t%s\t  %s\n", s.Size, s.Throughput, s.OfLine(), s.MRR, micro(l.P50), micro(l.P999), s.Burst, micro(s.BufferNs), s.Remarks())
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", s.Size, s.Carries(), s.OfLine(), s.Most(), micro(l.P50), micro(l.P999), s.Longest(), micro(s.BufferNs), s.Remarks())
+		bounds = bounds || s.Limited || s.mrrLimited() || s.BurstLimited
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil || !bounds {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s: %s\n", atLeast, boundMeans)
+	return err
+}
+
+// atLeast is written before a lower bound.
+const (
+	atLeast    = "≥"
+	boundMeans = "a lower bound, set by the source; the device may do more"
+)
+
+// Departure says where the trials fall short of RFC 2544; empty: nowhere.
+func (r *WireReport) Departure() string {
+	if len(r.Departures) == 0 {
+		return ""
+	}
+	return "NO TRIAL OF RFC 2544: " + strings.Join(r.Departures, "; ") + "."
+}
+
+// Carries is the throughput, marked where it is a lower bound, Most what arrives of a full load, and Longest the longest burst.
+func (s *WireSize) Carries() string { return whole(s.Throughput, s.Limited) }
+func (s *WireSize) Most() string    { return whole(s.MRR, s.mrrLimited()) }
+func (s *WireSize) Longest() string { return whole(s.Burst, s.BurstLimited) }
+
+// whole writes a figure, marked where it is a lower bound.
+func whole(v float64, bound bool) string {
+	if bound {
+		return fmt.Sprintf("%s %.0f", atLeast, v)
+	}
+	return fmt.Sprintf("%.0f", v)
 }
 
 // Title names the device, or else the interfaces that it joins.
@@ -114,7 +150,11 @@ func (s *WireSize) OfLine() string {
 	if s.Line == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f %%", 100*s.Throughput/s.Line)
+	share := fmt.Sprintf("%.1f %%", 100*s.Throughput/s.Line)
+	if s.Limited {
+		return atLeast + " " + share
+	}
+	return share
 }
 
 // Remarks are what a reader must know of the figures.
@@ -143,6 +183,13 @@ func (s *WireSize) Remarks() string {
 	if s.BurstLimited {
 		all = append(all, "no burst was too long")
 	}
+	switch {
+	case s.BurstRate == 0: // not measured
+	case s.BufferNs == 0 && !s.BurstLimited:
+		all = append(all, fmt.Sprintf("the buffer is unknown: the source sent bursts at %.0f fps, no faster than the device forwards", s.BurstRate))
+	case s.BurstRate < limitedBelow*s.Line:
+		all = append(all, fmt.Sprintf("bursts were sent at %.0f fps, %.3g %% of the line", s.BurstRate, 100*s.BurstRate/s.Line))
+	}
 	if s.Duplicated > 0 || s.Reordered > 0 {
 		all = append(all, fmt.Sprintf("%d duplicated, %d reordered", s.Duplicated, s.Reordered))
 	}
@@ -170,7 +217,14 @@ func (r *WireReport) WriteCSV(w io.Writer) error {
 		line("line", "", s.Line, "fps", false)
 		line("mrr", "", s.MRR, "fps", s.mrrLimited())
 		line("burst", "", s.Burst, "frames", s.BurstLimited)
-		line("buffer", "", s.BufferNs, "ns", s.BurstLimited)
+		line("burst_rate", "", s.BurstRate, "fps", false)
+		if s.BufferNs > 0 {
+			line("buffer_frames", "", s.BufferFrames, "frames", false)
+			line("buffer", "", s.BufferNs, "ns", false)
+		} else {
+			write("buffer_frames", "", "", "frames", s.BurstLimited)
+			write("buffer", "", "", "ns", s.BurstLimited)
+		}
 		for _, p := range s.Loss {
 			line("loss", strconv.FormatFloat(p.Rate, 'f', 0, 64)+" fps", p.Loss, "share", false)
 		}
@@ -193,6 +247,9 @@ func (r *WireReport) WriteCSV(w io.Writer) error {
 		if s.Invalid != "" {
 			write("invalid", s.Invalid, "", "", false)
 		}
+	}
+	for _, text := range r.Departures {
+		_ = c.Write([]string{"", "departs_from_rfc2544", text, "", "", ""})
 	}
 	if r.Incomplete != "" {
 		_ = c.Write([]string{"", "incomplete", r.Incomplete, "", "", "INCOMPLETE"})
@@ -221,10 +278,20 @@ type diagram struct {
 	Lines       []diagramLine
 	XTicks      []tick
 	YTicks      []tick
+	Legend      string // of its marks; empty: all points are results
 }
 
+// diagramLine has a mark for each point: a disc for a result, a hollow triangle for a lower bound that the source sets, a cross where the
+// figures are INVALID.
 type diagramLine struct {
 	Name, Colour, Points string
+	Marks                []diagramMark
+}
+
+type diagramMark struct {
+	X, Y float64
+	Kind string // "", bench.SourceLimited or bench.Invalid
+	What string // shown while the pointer is on it
 }
 
 // tick is a value that an axis names, at so many pixels from the left or the top.
@@ -237,8 +304,10 @@ var wireColours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"
 
 // curve is one line before it is scaled.
 type curve struct {
-	name string
-	x, y []float64
+	name  string
+	x, y  []float64
+	bound string   // what is written before a value that the source limits
+	marks []string // of each point; nil: none has a mark, as a line that was not measured
 }
 
 // axis has the values from low to high, linear or logarithmic, with its ticks.
@@ -321,7 +390,18 @@ func newDiagram(title, x, y string, formatX, formatY func(float64) string, logY 
 		for j := range c.x {
 			fmt.Fprintf(&points, "%.1f,%.1f ", 640*across.at(c.x[j]), 240-240*up.at(c.y[j]))
 		}
-		d.Lines = append(d.Lines, diagramLine{c.name, wireColours[i%len(wireColours)], points.String()})
+		line := diagramLine{Name: c.name, Colour: wireColours[i%len(wireColours)], Points: points.String()}
+		for j, kind := range c.marks {
+			what := formatX(c.x[j]) + ": " + formatY(c.y[j])
+			switch kind {
+			case bench.SourceLimited:
+				what = formatX(c.x[j]) + ": " + c.bound + formatY(c.y[j]) + ", " + kind
+			case bench.Invalid:
+				what += ", " + kind
+			}
+			line.Marks = append(line.Marks, diagramMark{640 * across.at(c.x[j]), 240 - 240*up.at(c.y[j]), kind, what})
+		}
+		d.Lines = append(d.Lines, line)
 	}
 	return d
 }
@@ -342,11 +422,12 @@ func (r *WireReport) diagrams() []diagram {
 		return fmt.Sprintf("%g ms", v/1e6)
 	}
 	share := func(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }
-	through, line := curve{name: "throughput"}, curve{name: "line rate"}
+	through, line := curve{name: "throughput", bound: atLeast + " "}, curve{name: "line rate"}
 	var loss, delay []curve
 	for i := range r.Sizes {
 		s := &r.Sizes[i]
 		through.x, through.y = append(through.x, float64(s.Size)), append(through.y, s.Throughput)
+		through.marks = append(through.marks, s.mark(s.Limited))
 		if s.Line > 0 {
 			line.x, line.y = append(line.x, float64(s.Size)), append(line.y, s.Line)
 		}
@@ -355,20 +436,40 @@ func (r *WireReport) diagrams() []diagram {
 		byRate := slices.SortedFunc(slices.Values(s.Loss), func(a, b LossPoint) int { return cmp.Compare(a.Rate, b.Rate) })
 		for _, p := range byRate {
 			l.x, l.y = append(l.x, p.Rate), append(l.y, p.Loss)
+			l.marks = append(l.marks, s.mark(false))
 		}
 		for _, p := range s.Latency {
 			if !p.measured() {
 				continue
 			}
 			d.x, d.y = append(d.x, p.Share), append(d.y, p.P99)
+			d.marks = append(d.marks, s.LatencyMark(p))
 		}
 		loss, delay = append(loss, l), append(delay, d)
 	}
-	return []diagram{
+	all := []diagram{
 		newDiagram("Throughput by frame size (RFC 2544, 26.1)", "frame size", "frames per second", bytes, fps, true, []curve{through, line}),
 		newDiagram("Frame loss by offered rate (26.3)", "offered", "lost", fps, share, false, loss),
 		newDiagram("Latency under load, 99th percentile (26.2, RFC 8219)", "share of throughput", "latency", share, us, true, delay),
 	}
+	all[0].Legend = legend("△ ("+atLeast+") "+boundMeans+".", through)
+	all[1].Legend = legend("", loss...)
+	all[2].Legend = legend("△ source-limited: at a share of a throughput that is a lower bound, or at less than that share, as the source sent no more.", delay...)
+	return all
+}
+
+// legend explains the marks of a diagram that are not those of results.
+func legend(limited string, curves ...curve) string {
+	var all []string
+	for _, m := range []struct{ kind, text string }{{"", "● a result."}, {bench.SourceLimited, limited}, {bench.Invalid, "✕ INVALID: no result, see the remarks."}} {
+		if slices.ContainsFunc(curves, func(c curve) bool { return slices.Contains(c.marks, m.kind) }) {
+			all = append(all, m.text)
+		}
+	}
+	if len(all) == 1 && strings.HasPrefix(all[0], "●") {
+		return ""
+	}
+	return strings.Join(all, " ")
 }
 
 // WriteHTML writes the report as one page without anything from elsewhere.
@@ -391,11 +492,12 @@ svg { max-width: 100%; height: auto } text { font: 12px system-ui, sans-serif }
 </style></head><body>
 <h1>{{.Report.Title}}</h1>
 {{with .Report.Incomplete}}<p class="invalid">INCOMPLETE: {{.}}</p>
+{{end}}{{with .Report.Departure}}<p class="departs"><strong>{{.}}</strong></p>
 {{end}}<table class="facts"><tbody>
 {{range .Facts}}<tr><th scope="row">{{.Name}}</th><td>{{.Value}}</td></tr>
 {{end}}</tbody></table>
-<table><thead><tr><th>frame B</th><th>throughput fps</th><th>of the line</th><th>most that arrives fps</th><th>burst frames</th><th>buffer us</th><th>remarks</th></tr></thead><tbody>
-{{range .Report.Sizes}}<tr><td>{{.Size}}</td><td>{{n .Throughput}}</td><td>{{.OfLine}}</td><td>{{n .MRR}}</td><td>{{n .Burst}}</td><td>{{us .BufferNs}}</td><td{{if .Invalid}} class="invalid"{{end}}>{{.Remarks}}</td></tr>
+<table><thead><tr><th>frame B</th><th>throughput fps</th><th>of the line</th><th>most that arrives fps</th><th>burst frames</th><th>bursts at fps</th><th>buffer frames</th><th>buffer us</th><th>remarks</th></tr></thead><tbody>
+{{range .Report.Sizes}}<tr><td>{{.Size}}</td><td>{{.Carries}}</td><td>{{.OfLine}}</td><td>{{.Most}}</td><td>{{.Longest}}</td><td>{{n .BurstRate}}</td><td>{{if .BufferNs}}{{n .BufferFrames}}{{else}}-{{end}}</td><td>{{us .BufferNs}}</td><td{{if .Invalid}} class="invalid"{{end}}>{{.Remarks}}</td></tr>
 {{end}}</tbody></table>
 {{range .Diagrams}}<h2>{{.Title}}</h2>
 <svg viewBox="-80 -20 870 310" role="img" aria-label="{{.Title}}"><rect width="640" height="240" fill="none" stroke="#999"/>
@@ -403,12 +505,16 @@ svg { max-width: 100%; height: auto } text { font: 12px system-ui, sans-serif }
 {{range .YTicks}}<path d="M0 {{.At}}H640" stroke="#e5e5e5"/><text x="-8" y="{{.At}}" dy="4" text-anchor="end">{{.Label}}</text>{{end}}
 <text x="320" y="278" text-anchor="middle">{{.X}}</text><text x="0" y="-8">{{.Y}}</text>
 {{range $i, $l := .Lines}}<polyline points="{{$l.Points}}" fill="none" stroke="{{$l.Colour}}" stroke-width="2"/><text x="655" y="0" dy="{{$i}}.2em" style="font-size:14px" fill="{{$l.Colour}}">{{$l.Name}}</text>
-{{end}}</svg>
-{{end}}<h2>Latency</h2>
+{{range .Marks}}<g stroke="{{$l.Colour}}" stroke-width="2" fill="{{if .Kind}}#fff{{else}}{{$l.Colour}}{{end}}">{{if eq .Kind "source-limited"}}<path class="bound" d="M{{.X}} {{.Y}}m0 -6l6 10h-12z"/>{{else if eq .Kind "INVALID"}}<path class="none" d="M{{.X}} {{.Y}}m-5 -5l10 10m0 -10l-10 10"/>{{else}}<circle cx="{{.X}}" cy="{{.Y}}" r="3"/>{{end}}<title>{{.What}}</title></g>
+{{end}}{{end}}</svg>
+{{with .Legend}}<p class="legend">{{.}}</p>
+{{end}}{{end}}<h2>Latency</h2>
 <table><thead><tr><th>frame B</th><th>load</th><th>fps</th><th>lost</th><th>min us</th><th>p50</th><th>p99</th><th>p99.9</th><th>max</th><th>variation us</th><th>remarks</th></tr></thead><tbody>
 {{range .Report.Sizes}}{{$size := .}}{{range .Latency}}<tr><td>{{$size.Size}}</td><td>{{pc .Share}}</td><td>{{n .Rate}}</td><td>{{loss .Loss}}</td><td>{{us .Least}}</td><td>{{us .P50}}</td><td>{{us .P99}}</td><td>{{us .P999}}</td><td>{{us .Most}}</td><td>{{us .PDV}}</td><td{{if $size.Invalid}} class="invalid"{{end}}>{{$size.LatencyMark .}}</td></tr>
 {{end}}{{end}}</tbody></table>
 <p>Latency is of every frame, from the source's clock reading before it is sent to the sink's program at reception, so it has the machine's own share. The variation is the 99.9th percentile less the least (RFC 8219, 7.3.1).
-The buffer is the longest burst without loss in time, less what the device forwards meanwhile (RFC 9004).</p>
+≥ is before a lower bound: the source, not the device, set it.
+The buffer in frames is the longest burst without loss, less what the device forwards meanwhile at its throughput; its time is how long such a burst takes to fill it. RFC 9004, 6.4, takes bursts at the line's rate for granted; here the
+rate is the one that was measured at the source, as a source in software sends bursts more slowly.</p>
 </body></html>
 `))

@@ -95,6 +95,39 @@ func edit(t *testing.T, file string, change func(*forward.WireSize)) string {
 	return path
 }
 
+// TestWireStatus: a report without a result is printed and written as any other, and the status is 1; one result is enough for 0.
+func TestWireStatus(t *testing.T) {
+	good, none := forward.WireSize{Size: 64, Throughput: 5}, forward.WireSize{Size: 512, Invalid: "it is none"}
+	for _, tt := range []struct {
+		sizes []forward.WireSize
+		want  int
+	}{{[]forward.WireSize{good, none}, statusGood}, {[]forward.WireSize{none, none}, statusFailure}} {
+		for _, asJSON := range []bool{false, true} {
+			o := wireOptions{csv: filepath.Join(t.TempDir(), "report.csv")}
+			var stdout, stderr strings.Builder
+			status := conclude(o.write(&stdout, &forward.WireReport{Sizes: tt.sizes}, asJSON), &stderr)
+			table, err := os.ReadFile(o.csv)
+			if status != tt.want || err != nil || !strings.Contains(stdout.String(), "it is none") || !strings.Contains(string(table), "it is none") {
+				t.Errorf("status %d, want %d, %v: %s%s%s", status, tt.want, err, &stdout, &stderr, table)
+			}
+			if said := strings.Contains(stderr.String(), "no frame size has a result, all are INVALID"); said != (tt.want == statusFailure) {
+				t.Errorf("%s", &stderr)
+			}
+		}
+	}
+}
+
+// TestSinkLate: a report with late packets says what they are, and no other one does.
+func TestSinkLate(t *testing.T) {
+	for late, want := range map[uint64]bool{0: false, 2: true} {
+		var out strings.Builder
+		s := sinkReport{Packets: 5, Late: late}
+		if err := s.print(&out, false); err != nil || strings.Contains(out.String(), "late: behind a later packet of any flow") != want {
+			t.Errorf("%d late: %v, %s", late, err, &out)
+		}
+	}
+}
+
 // TestShellCommand: a report's command line is one that a shell takes back.
 func TestShellCommand(t *testing.T) {
 	got := commandLine([]string{"/tmp/x", "bench", "forward", "--device", "ACME's <2>", "--csv", ""})

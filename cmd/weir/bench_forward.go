@@ -71,8 +71,9 @@ With --tx and --rx it measures a device of your own, which joins two interfaces 
 this machine, by RFC 2544 with RFC 9004 and RFC 8219: for each of the seven frame
 sizes the throughput, the loss by rate, the latency under load and the longest
 burst. --html, --csv and --json write the report. Trials of 2 s take about ten minutes
-for all sizes, the 60 s that RFC 2544 wants (--duration 60s) five hours, and --quick,
-three sizes in short trials, a minute. With --rounds 7 two reports can be compared
+for all sizes, the 60 s that RFC 2544 wants (--duration 60s) five hours. --quick takes
+a minute and is no trial of RFC 2544: three sizes, 0.2 s each, and a search that ends
+at 5 %; the report says so. With --rounds 7 two reports can be compared
 ("weir bench compare").`,
 		Example: `  weir bench forward --quick --json
   weir bench forward --dut patch,bridge --size 64 --rounds 5
@@ -98,7 +99,7 @@ three sizes in short trials, a minute. With --rounds 7 two reports can be compar
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.quick, "quick", false, "short trials, of 64 B in one round, or with --tx of three sizes: a minute or two")
+	f.BoolVar(&o.quick, "quick", false, "short trials, of 64 B in one round, or with --tx of three sizes: a minute or two; no trials of RFC 2544")
 	f.StringVar(&o.ports, "ports", string(o.Ports), "what joins the devices: veth, vhost or memif")
 	f.StringSliceVar(&o.Floods, "flood", nil, "what a hostile host at a third port sends, at 10 % of the device's mrr: "+strings.Join(forward.Floods(), ", ")+", or all")
 	f.BoolVar(&o.mrrOnly, "mrr-only", false, "measure mrr and processor time alone: seconds")

@@ -134,7 +134,7 @@ func (o *wireOptions) run(cmd *cobra.Command, all *benchForwardOptions) error {
 	return errors.Join(o.write(cmd.OutOrStdout(), report, all.output.asJSON), err)
 }
 
-// write writes the files that were asked for, and prints the report.
+// write writes the files that were asked for, and prints the report. A report without a result is an error.
 func (o *wireOptions) write(stdout io.Writer, report *forward.WireReport, asJSON bool) error {
 	for _, file := range []struct {
 		name  string
@@ -152,10 +152,11 @@ func (o *wireOptions) write(stdout io.Writer, report *forward.WireReport, asJSON
 			return errors.Join(fmt.Errorf("write the report: %w", err), report.WriteText(stdout))
 		}
 	}
+	writeReport := report.WriteText
 	if asJSON {
-		return indentJSON(stdout, report)
+		writeReport = func(w io.Writer) error { return indentJSON(w, report) }
 	}
-	return report.WriteText(stdout)
+	return errors.Join(writeReport(stdout), report.NoResult())
 }
 
 // writable says what keeps a file from being written at the end, if anything.
