@@ -3,9 +3,11 @@ package port
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	asavie "github.com/asavie/xdp"
+	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/dataplane/xdp"
@@ -110,16 +112,21 @@ func (a *Asavie) Open(number uint16, queue int, frames *packet.Cache) (Queue, er
 	var socket *asavie.Socket
 	// The library searches all frames for a free one, so their number is kept
 	// as small as full rings allow.
-	err := a.space.Do(func() (err error) {
-		socket, err = asavie.NewSocket(index, queue, &asavie.SocketOptions{
-			NumFrames:              a.rings.FillRing + a.rings.TXRing,
-			FrameSize:              a.rings.FrameSize,
-			FillRingNumDescs:       a.rings.FillRing,
-			CompletionRingNumDescs: a.rings.CompletionRing,
-			RxRingNumDescs:         a.rings.RXRing,
-			TxRingNumDescs:         a.rings.TXRing,
+	err := a.space.Do(func() error {
+		return xsk.Patiently(unix.EBUSY, func() (err error) {
+			socket, err = asavie.NewSocket(index, queue, &asavie.SocketOptions{
+				NumFrames:              a.rings.FillRing + a.rings.TXRing,
+				FrameSize:              a.rings.FrameSize,
+				FillRingNumDescs:       a.rings.FillRing,
+				CompletionRingNumDescs: a.rings.CompletionRing,
+				RxRingNumDescs:         a.rings.RXRing,
+				TxRingNumDescs:         a.rings.TXRing,
+			})
+			if err != nil && strings.HasSuffix(err.Error(), unix.EBUSY.Error()) { // the library passes on its text alone
+				err = fmt.Errorf("bind: %w", unix.EBUSY)
+			}
+			return err
 		})
-		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("port %s: open queue %d of %s: %w: is another AF_XDP program using it, or is memory short (memlock)?",

@@ -231,7 +231,7 @@ func (s *Socket) bindShared(config Config, lender *Socket) error {
 }
 
 func (s *Socket) bind(flags uint16, sharedFD int) error {
-	return patiently(unix.EBUSY, func() error {
+	return Patiently(unix.EBUSY, func() error {
 		return unix.Bind(s.fd, &unix.SockaddrXDP{
 			Flags: flags, Ifindex: uint32(s.ifindex), QueueID: uint32(s.queue), SharedUmemFD: uint32(sharedFD),
 		})
@@ -242,10 +242,10 @@ func (s *Socket) bind(flags uint16, sharedFD int) error {
 // are full of receive work, work items have been seen to wait for more than a second.
 const patience = 5 * time.Second
 
-// patiently repeats what fails with the given errno for a while: the kernel frees the queue
+// Patiently repeats what fails with the given errno for a while: the kernel frees the queue
 // and the locked memory of a closed socket in a work item (xp_put_pool in
 // net/xdp/xsk_buff_pool.c), so right after the end of another process both can still be taken.
-func patiently(busy unix.Errno, try func() error) error {
+func Patiently(busy unix.Errno, try func() error) error {
 	deadline := time.Now().Add(patience)
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		err := try()

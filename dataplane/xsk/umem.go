@@ -117,7 +117,7 @@ func (u *UMEM) register(fd int) error {
 	}
 	err := registerUMEM(fd, &reg)
 	if errors.Is(err, unix.ENOBUFS) && lockable(reg.Len) {
-		err = patiently(unix.ENOBUFS, func() error { return registerUMEM(fd, &reg) })
+		err = Patiently(unix.ENOBUFS, func() error { return registerUMEM(fd, &reg) })
 	}
 	switch {
 	case err == nil:
