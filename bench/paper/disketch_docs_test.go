@@ -110,7 +110,10 @@ func docTables(t *testing.T) map[string]string {
 		}
 	}
 	place := func(line string) string { return strings.NewReplacer(", ", ".", " KB", "KB").Replace(line) + "." }
-	kinds := []string{"rmse.countsketch", "rmse.countmin", "rmse.tower", "tower_over_countsketch", "rmse_rows.countsketch", "rmse_rows.countmin", "rmse_rows.tower"}
+	kinds := []string{
+		"rmse.countsketch", "rmse.countmin", "rmse.conservative", "rmse.sumax", "rmse.tower", "tower_over_countsketch",
+		"rmse_rows.countsketch", "rmse_rows.countmin", "rmse_rows.conservative", "rmse_rows.sumax", "rmse_rows.tower", "rmse_rows." + dsCarried,
+	}
 	tables["fragments"] = docTable(fragments, append([]string{"trace, memory"}, kinds...), lines, kinds, func(l, c string) string { return place(l) + c })
 	lines = nil
 	for _, trace := range []string{"synthetic", "bursty", "realmix"} {
