@@ -18,6 +18,7 @@
 #include "include/id_crcs.p4"
 #include "include/linear.p4"
 #include "include/sums.p4"
+#include "include/sample.p4"
 #include "include/clock.p4"
 #include "include/pint.p4"
 #include "include/disketch_control.p4"
@@ -190,10 +191,7 @@ control samples(inout ingress_metadata_t md, inout ingress_intrinsic_metadata_fo
     bit<32> rank;     // high half
     bit<32> in_front; // of its message
 
-    Counter<bit<64>, bit<1>>(1, CounterType_t.PACKETS_AND_BYTES) totals;
-    action count() {
-        totals.count(0, 4); // the target counts the frame's checksum
-    }
+    SAMPLE_TOTALS
     action add_keys(bit<32> rank_p, bit<32> rank_q, bit<32> digest_p, bit<32> digest_q) {
         md.rank_u = md.id_p + rank_p;
         md.rank_v = md.id_q + rank_q;
@@ -211,17 +209,7 @@ control samples(inout ingress_metadata_t md, inout ingress_intrinsic_metadata_fo
         md.lds_u = md.lds_u + md.lds_v;
     }
 
-    // The high half of the largest rank that can enter. Until the control plane writes
-    // it, all may.
-    Register<bit<32>, bit<1>>(1, 0xffffffff) limit;
-    RegisterAction<bit<32>, bit<1>, MirrorType_t>(limit) admits = {
-        void apply(inout bit<32> value, out MirrorType_t admitted) {
-            admitted = 0;
-            if (rank <= value) {
-                admitted = MIRROR_SAMPLE;
-            }
-        }
-    };
+    SAMPLE_LIMIT(rank, MIRROR_SAMPLE)
     action admit() {
         rank = rank_hash.get({ in_front, md.rank_u, md.rank_v });
         deparser.mirror_type = admits.execute(0);

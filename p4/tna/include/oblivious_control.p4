@@ -10,12 +10,13 @@
 //   admit              high half of the hash <= limit (the sampler's, whose low half is
 //                      all ones): a copy to the CPU port
 //
-// The counter totals: packets and bytes that arrived, exactly (Sample.Packets and Bytes).
+// How much arrived is in totals: include/sample.p4.
 #ifndef WEIR_TNA_OBLIVIOUS_CONTROL_P4
 #define WEIR_TNA_OBLIVIOUS_CONTROL_P4
 
 #include "hash.p4"
 #include "linear.p4"
+#include "sample.p4"
 
 // mirror is what the deparser makes a copy for: 1 if the packet is admitted, else 0.
 control oblivious(in bit<1> unmeasured, in bit<32> id_high, in bit<32> id_low, inout MirrorType_t mirror) {
@@ -28,10 +29,7 @@ control oblivious(in bit<1> unmeasured, in bit<32> id_high, in bit<32> id_low, i
     CRC32_OF(id_crc32);
     CRC32C_OF(id_crc32c);
 
-    Counter<bit<64>, bit<1>>(1, CounterType_t.PACKETS_AND_BYTES) totals;
-    action count() {
-        totals.count(0, 4); // the target counts the frame's checksum
-    }
+    SAMPLE_TOTALS
 
     action set_key(bit<32> key_p, bit<32> key_q) {
         u = key_p;
@@ -55,17 +53,7 @@ control oblivious(in bit<1> unmeasured, in bit<32> id_high, in bit<32> id_low, i
         u = u + v;
     }
 
-    // The high half of the largest rank that can enter. Until the control plane writes
-    // it, all may.
-    Register<bit<32>, bit<1>>(1, 0xffffffff) limit;
-    RegisterAction<bit<32>, bit<1>, MirrorType_t>(limit) admits = {
-        void apply(inout bit<32> value, out MirrorType_t admitted) {
-            admitted = 0;
-            if (rank <= value) {
-                admitted = 1;
-            }
-        }
-    };
+    SAMPLE_LIMIT(rank, 1)
     action admit() {
         rank = rank_hash.get({ in_front, u, v });
         mirror = admits.execute(0);
