@@ -160,14 +160,15 @@ func TestRates(t *testing.T) {
 // TestSampleLimit holds what oblivious.p4 and weir.p4 admit to the sample against ranks of
 // the family: those up to a limit, whose low half is all ones.
 func TestSampleLimit(t *testing.T) {
-	linear := source(t, "linear.p4")
+	linear, shared := source(t, "linear.p4"), source(t, "sample.p4")
 	r := rand.New(rand.NewPCG(13, 14))
 	for _, name := range []string{"oblivious_control.p4", "../weir.p4"} {
 		text := source(t, name)
 		find(t, text, `rank = rank_hash\.get\(\{ in_front, (?:md\.rank_)?u, (?:md\.rank_)?v \}\);\s+\S+ = admits\.execute\(0\);`, 1)
 		s := sampler{table: polynomials[0],
 			front:   uint32(number(t, linear, find(t, text, `\bin_front = (IN_FRONT_OF_\w+);`, 1)[0])),
-			compare: find(t, text, `admitted = 0;\s+if \(rank ([<>]=?) value\) \{\s+admitted = (?:1|MIRROR_SAMPLE);\s+\}`, 1)[0]}
+			compare: find(t, shared, `admitted = 0;[\s\\]+if \(rank ([<>]=?) value\) \{[\s\\]+admitted = type;[\s\\]+\}`, 1)[0]}
+		find(t, text, `SAMPLE_LIMIT\(rank, (?:1|MIRROR_SAMPLE)\)`, 1)
 		find(t, text, `LINEAR_CRC32_OF\(rank_hash\)`, 1)
 		for range 1000 {
 			seed, id := r.Uint64(), r.Uint64()
