@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/dataplane/lab/netns"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
@@ -248,13 +252,13 @@ func TestGenCapture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range []string{"--speed 1000", "--rate 5k", "--rate max"} {
+	for args, source := range map[string]string{"--speed 1000": "capture, af_packet", "--rate 5k": "capture, af_packet", "--rate max": "capture, af_packet", "--source xsk --speed 1000": "capture, af_xdp"} {
 		status, out, errs := weir(strings.Fields("gen -i a --json --namespace " + a.Name() + " --capture " + file + " " + args)...)
 		var s genReport
 		if err := json.Unmarshal([]byte(out), &s); status != statusGood || err != nil {
 			t.Fatalf("%s: status %d: %s, %v", args, status, errs, err)
 		}
-		if s.Packets != uint64(c.Packets()) || s.Source != "capture, af_packet" {
+		if s.Packets != uint64(c.Packets()) || !strings.HasPrefix(s.Source, source) {
 			t.Errorf("%s: %+v", args, s)
 		}
 	}
@@ -302,4 +306,67 @@ func TestRateFlag(t *testing.T) {
 	if _, err := r.packets(64, func() (uint64, error) { return 0, nil }); err == nil || !strings.HasPrefix(err.Error(), "--rate 50%: the interface does not say how fast it is") {
 		t.Errorf("of an unknown speed: %v", err)
 	}
+}
+
+// TestGenOnTerminal: rates of bits and of the interface's speed are those of packets, and a terminal has a line each second of what leaves and how
+// much of the run is done.
+func TestGenOnTerminal(t *testing.T) {
+	netnstest.Require(t)
+	a, b := netnstest.New(t, "wgt"), netnstest.New(t, "wgt")
+	for _, err := range []error{
+		netns.AddVeth(netns.End{Namespace: a, Name: "a"}, netns.End{Namespace: b, Name: "b"}, netns.Veth{}),
+		a.SetUp("a"), b.SetUp("b"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	near, far := openTerminal(t)
+	said := make(chan string, 1)
+	go func() {
+		text, _ := io.ReadAll(near) // a terminal without a far end is EIO
+		said <- string(text)
+	}()
+	var out bytes.Buffer
+	// Of 10 Mbit/s and 1250 bytes 1000 packets per second: they take two seconds or more.
+	status := run(strings.Fields("gen -i a --json --rate 10Mbps --size 1250 --count 2500 --namespace "+a.Name()), strings.NewReader(""), &out, far)
+	far.Close()
+	text := <-said
+	var s genReport
+	if err := json.Unmarshal(out.Bytes(), &s); status != statusGood || err != nil || s.Offered != 1000 || s.Packets != 2500 {
+		t.Errorf("status %d, %v: %s", status, err, &out)
+	}
+	for _, want := range []string{" %): ", " packets, ", " packets/s, ", "bit/s"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in %q", want, text)
+		}
+	}
+	// A veth says 10 Gbit/s; a frame of 1230 bytes takes 1250 on the wire.
+	status, stdout, errs := weir(strings.Fields("gen -i a --json --rate 50% --size 1230 --count 100 --namespace " + a.Name())...)
+	if err := json.Unmarshal([]byte(stdout), &s); status != statusGood || err != nil || s.Offered != 500_000 {
+		t.Errorf("status %d, %v: %s%s", status, err, stdout, errs)
+	}
+}
+
+// openTerminal makes a pseudo-terminal; what is written to far is read from near.
+func openTerminal(t *testing.T) (near, far *os.File) {
+	t.Helper()
+	near, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { near.Close() })
+	number, err := unix.IoctlGetInt(int(near.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(int(near.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	far, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { far.Close() })
+	return near, far
 }
