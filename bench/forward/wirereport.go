@@ -515,6 +515,6 @@ svg { max-width: 100%; height: auto } text { font: 12px system-ui, sans-serif }
 <p>Latency is of every frame, from the source's clock reading before it is sent to the sink's program at reception, so it has the machine's own share. The variation is the 99.9th percentile less the least (RFC 8219, 7.3.1).
 ≥ is before a lower bound: the source, not the device, set it.
 The buffer in frames is the longest burst without loss, less what the device forwards meanwhile at its throughput; its time is how long such a burst takes to fill it. RFC 9004, 6.4, takes bursts at the line's rate for granted; here the
-rate is the one that was measured at the source, as a source in software sends bursts more slowly.</p>
+rate is the one at which the source hands frames to the interface, as a source in software sends bursts more slowly; a burst of one batch counts as sent at the line's rate.</p>
 </body></html>
 `))
