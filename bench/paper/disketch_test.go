@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"math"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/weirswitch/weir/bench/workload"
 	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // TestDSMemories: the memories have the mean and the inequality that are asked for.
@@ -243,6 +245,66 @@ func TestErrorRatio(t *testing.T) {
 	}
 	if held < draws*92/100 || held > draws*98/100 {
 		t.Errorf("%d of %d intervals hold the ratio", held, draws)
+	}
+}
+
+// TestUnevenEpochs: switches that choose n alone gain where all epochs are even, and lose nothing where flows send all of an epoch in one burst, in all epochs or in those that are
+// looked at. One uneven epoch that is looked at keeps n = 1 for some nine looks more: n = 2 gains from even epochs less than it loses by one uneven one in eight.
+func TestUnevenEpochs(t *testing.T) {
+	net, err := dsFatTree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seeds := uint64(4)
+	if testing.Short() {
+		seeds = 2
+	}
+	for _, c := range []struct {
+		name   string
+		uneven func(epoch uint64) bool
+		most   float64 // errors over those of n = 1
+	}{
+		{"none", func(uint64) bool { return false }, 0.9},
+		{"one that is looked at", func(e uint64) bool { return e == 1 }, 1.05},
+		{"every eighth", func(e uint64) bool { return e%8 == 0 }, 1.05},
+		{"all", func(uint64) bool { return true }, 1.05},
+	} {
+		e := dsErrors{}
+		for seed := uint64(1); seed <= seeds; seed++ {
+			trace, err := dsUneven(Options{Seed: seed}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tr, err := newDSTraffic(net, trace, seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for epoch := range tr.at {
+				for _, packets := range tr.at[epoch] {
+					if !c.uneven(uint64(epoch)) {
+						continue
+					}
+					for i := range packets {
+						packets[i].tick = uint32(hash.Uint64x2(seed, uint64(epoch), tr.flows[packets[i].flow].hash) & 0xffff)
+					}
+					slices.SortStableFunc(packets, func(a, b dsPacket) int { return cmp.Compare(a.tick, b.tick) })
+				}
+			}
+			run := dsRun{kind: disketch.CountSketch, memory: dsMemories(20, 819, true, seed), seed: seed, trials: 500, wanted: tr.some(net.full), ways: []disketch.Composition{disketch.Checked}}
+			outs, err := tr.divide(t.Context(), run, []dsDivision{{dsFixed, 0}, {dsFixed, 1}, {dsAutonomous, 0}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, name := range []string{"n1", "n2", "autonomous"} {
+				e[name] = append(e[name], tr.squaresOf(outs[i].estimate[0], run.wanted))
+			}
+		}
+		low, high := e.ratioInterval("autonomous", "n1")
+		t.Logf("uneven epochs: %s: n = 1 errs by %.3f packets, n = 2 by %.3f of that, n that each switch chooses by %.3f (95 %%: %.3f to %.3f)",
+			c.name, e.rmse("n1"), e.over("n2", "n1"), e.over("autonomous", "n1"), low, high)
+		if e.over("autonomous", "n1") > c.most {
+			t.Errorf("uneven epochs: %s: errors are %.3f of those with n = 1, more than %g", c.name, e.over("autonomous", "n1"), c.most)
+		}
 	}
 }
 
