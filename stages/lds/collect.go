@@ -165,12 +165,13 @@ func (m *Module) send(at point, number int, p *lds.Point, missed uint64, emit re
 		Start: p.Interval() << m.shift, Span: 1 << m.shift,
 		Missed: missed + p.Outside(), Partial: p.Flags()&lds.Partial != 0,
 	}
-	m.shape.cut(p)
-	m.leftOut.Add(uint64(cellsOf(p) - p.Kept()))
+	plan := m.plan.Load()
+	room := m.shape.room(p, plan.config.RecordBytes, len(plan.points()))
 	emit(&h, func(dst []byte) ([]byte, error) {
-		out, err := p.AppendBinary(dst)
-		m.shape.made(p, len(out)-len(dst))
-		return out, err
+		out, cells, want := p.AppendWithin(dst, room)
+		m.shape.made(len(out)-len(dst), want)
+		m.leftOut.Add(uint64(p.Config().Rows*p.Config().Columns - cells))
+		return out, nil
 	})
 	m.records.Add(1)
 }
@@ -285,7 +286,7 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 		{"missed_packets_total", "packets not measured because the exporter was late", missed},
 		{"overruns_total", "intervals in which a worker lacked cells", overruns},
 		{"records_total", "intervals of points given to the exporter", m.records.Load()},
-		{"left_out_cells_total", "cells of points that records left out, to keep within the budget", m.leftOut.Load()},
+		{"left_out_cells_total", "cells by which records have fewer than their points, to keep within record_bytes and the budget", m.leftOut.Load()},
 	} {
 		emit(pipeline.Metric{Name: c.name, Help: c.help, Value: float64(c.value)})
 	}

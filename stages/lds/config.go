@@ -40,6 +40,9 @@ type Config struct {
 	Samples int `toml:"samples"`
 	// LostFlows is how many flows of IPv4 that lose packets in an interval a point has room to name, in 34 bytes each; 0: none.
 	LostFlows int `toml:"lost_flows"`
+	// RecordBytes is the most that the records of all points of an interval take, in bytes; of an interval of more than a second, of each second of it; 0: no bound
+	// but the budget of [telemetry]. Points with more have fewer rows and columns in their records, or, where packets of a flow scatter, some of the cells.
+	RecordBytes int `toml:"record_bytes"`
 	// IntervalBits is the base-2 logarithm of the interval in ns: 30 is 1.07 s.
 	IntervalBits int `toml:"interval_bits"`
 	// IntervalBit counts packets with a shim in the interval of its bit.
@@ -86,12 +89,13 @@ type Weight struct {
 
 // Limits of the configuration.
 const (
-	MaxWeight   = 10_000
-	MaxWeights  = 64
-	MaxClasses  = 1024
-	minInterval = 20      // 1 ms: a worker's sleep is shorter
-	maxInterval = 40      // 18 min
-	maxCells    = 1 << 30 // of a worker's points: 32 GB
+	MaxWeight      = 10_000
+	MaxWeights     = 64
+	MaxClasses     = 1024
+	minInterval    = 20      // 1 ms: a worker's sleep is shorter
+	maxInterval    = 40      // 18 min
+	maxCells       = 1 << 30 // of a worker's points: 32 GB
+	minRecordBytes = 5000
 	// mostCells of a point fit into a record, with 32 bytes and a bit each.
 	mostCells = (record.MaxLength - 4096) / 33
 )
@@ -99,7 +103,7 @@ const (
 // DefaultConfig is the paper's reference sketch over intervals of 1.07 s.
 func DefaultConfig() Config {
 	d := lds.DefaultConfig()
-	return Config{Columns: d.Columns, Virtual: d.Virtual, IntervalBits: 30}
+	return Config{Columns: d.Columns, Virtual: d.Virtual, RecordBytes: 190_000, IntervalBits: 30}
 }
 
 // rows is the most rows of a point.
@@ -171,6 +175,9 @@ func (c *Config) compile(ports []string) (out compiled, err error) {
 		fail("rows, columns, virtual, banks, samples, lost_flows: %w", err)
 	} else if c.rows()*c.Columns > mostCells {
 		fail("columns: %d cells in %d rows: choose at most %d in all, as more do not fit into a record", c.rows()*c.Columns, c.rows(), mostCells)
+	}
+	if c.RecordBytes != 0 && c.RecordBytes < minRecordBytes {
+		fail("record_bytes: %d: choose at least %d, or 0 for no bound", c.RecordBytes, minRecordBytes)
 	}
 	if c.EdgeBits < 0 || c.EdgeBits > 32 {
 		fail("edge_bits: %d: choose 1 to 32, those of the plan of [stages.pint], or 0 to read no edge", c.EdgeBits)

@@ -17,6 +17,7 @@ import (
 //	version 8 | flags 8 | rows 8 | packing 8 | virtual 32 | columns 32 | length 32
 //	interval ns 64 | seed 64 | interval number 64 | packets 64 | outside 64
 //	version 3 or 5 alone: kept cells 32, below rows * columns
+//	with the flag folded alone: rows 8 | columns 32 in which the point counted
 //	rates: rows * float64
 //	class, see Class
 //	bitmap: a bit per kept cell, row by row, the lowest bit of a byte first; set: not empty
@@ -34,6 +35,8 @@ const (
 	wideVersion  = 1
 	namesFlows   = 2 // what is added to the version of a point that names flows
 	headerBytes  = 16 + 5*8
+
+	folded = 1 << 7 // a flag
 
 	packingNone = 0
 	packingZstd = 1
@@ -74,7 +77,11 @@ func (p *Point) AppendBinary(b []byte) ([]byte, error) {
 	if p.names.rows != 0 {
 		version += namesFlows
 	}
-	b = append(b, version, byte(p.flags), byte(c.Rows), packingNone)
+	flags := byte(p.flags)
+	if p.counted.Rows != c.Rows || p.fold != 0 {
+		flags |= folded
+	}
+	b = append(b, version, flags, byte(c.Rows), packingNone)
 	packing := len(b) - 1
 	b = order.AppendUint32(b, uint32(c.Virtual))
 	b = order.AppendUint32(b, uint32(c.Columns))
@@ -84,6 +91,9 @@ func (p *Point) AppendBinary(b []byte) ([]byte, error) {
 	}
 	if !all {
 		b = order.AppendUint32(b, uint32(p.kept))
+	}
+	if flags&folded != 0 {
+		b = order.AppendUint32(append(b, byte(p.counted.Rows)), uint32(p.counted.Columns))
 	}
 	for _, r := range c.rates() {
 		b = order.AppendUint64(b, math.Float64bits(r))
@@ -110,6 +120,9 @@ func Decode(b []byte, family hash.Family) (*Point, error) {
 	}
 	p.Begin(f.number)
 	p.flags, p.packets, p.outside, p.class, p.loaded, p.kept = f.flags, f.packets, f.outside, f.class, true, f.kept
+	if f.folded {
+		p.counted, p.fold, p.columns = f.counted, f.fold, uint64(f.counted.Columns)
+	}
 	if f.version != wideVersion {
 		rest := []byte(nil)
 		if p.names, rest, err = parseNames(f.samples, true); err != nil {
@@ -136,6 +149,7 @@ func Decode(b []byte, family hash.Family) (*Point, error) {
 
 // Summary is what a point's form says without its cells.
 type Summary struct {
+	// Config is that in which the point counted, without regard to a fold.
 	Config   Config
 	Class    Class
 	Interval int64
@@ -148,12 +162,14 @@ type Summary struct {
 // less memory as its form.
 func Check(b []byte, family hash.Family) (Summary, error) {
 	f, err := parse(b, family)
-	return Summary{f.config, f.class, f.number, f.packets, f.kept}, err
+	return Summary{f.counted, f.class, f.number, f.packets, f.kept}, err
 }
 
 // form is a point's form, taken apart and checked. It aliases the bytes.
 type form struct {
-	config           Config
+	config, counted  Config
+	folded           bool
+	fold             uint8
 	class            Class
 	version          byte // without namesFlows
 	names            bool
@@ -185,12 +201,12 @@ func parseHeader(b []byte, family hash.Family) (f form, err error) {
 		return f, fmt.Errorf("%w: %d", ErrVersion, b[0])
 	}
 	packing, length := b[3], order.Uint32(b[12:])
-	if b[1]&^byte(allFlags) != 0 || packing > packingZstd || b[0] == wideVersion && (packing != 0 || length != 0) {
+	if b[1]&^(byte(allFlags)|folded) != 0 || packing > packingZstd || b[0] == wideVersion && (packing != 0 || length != 0 || b[1]&folded != 0) {
 		return f, errors.New("reserved bits are set")
 	}
 	c := Config{Rows: int(b[2]), Virtual: int(order.Uint32(b[4:])), Columns: int(order.Uint32(b[8:])),
 		IntervalNs: int64(order.Uint64(b[16:])), Seed: order.Uint64(b[24:]), Hash: family}
-	f = form{version: b[0], flags: Flags(b[1]), number: int64(order.Uint64(b[32:])), packets: order.Uint64(b[40:]), outside: order.Uint64(b[48:])}
+	f = form{version: b[0], folded: b[1]&folded != 0, flags: Flags(b[1]) & allFlags, number: int64(order.Uint64(b[32:])), packets: order.Uint64(b[40:]), outside: order.Uint64(b[48:])}
 	if f.version > keptVersion {
 		f.version, f.names = f.version-namesFlows, true
 	}
@@ -201,6 +217,13 @@ func parseHeader(b []byte, family hash.Family) (f form, err error) {
 		}
 		f.kept, rest = int(order.Uint32(rest)), rest[4:]
 	}
+	of := rest
+	if f.folded {
+		if len(rest) < 5 || f.version == keptVersion {
+			return f, errors.New("a fold is cut, or has cells that are kept beside it")
+		}
+		rest = rest[5:]
+	}
 	if c.Rows > maxRows || len(rest) < 8*c.Rows {
 		return f, fmt.Errorf("%d rows in %d bytes", c.Rows, len(b))
 	}
@@ -209,6 +232,12 @@ func parseHeader(b []byte, family hash.Family) (f form, err error) {
 	}
 	if err := c.Validate(); err != nil {
 		return f, err
+	}
+	f.counted = c
+	if f.folded {
+		if err := f.setFold(c, int(of[0]), int(order.Uint32(of[1:]))); err != nil {
+			return f, err
+		}
 	}
 	if cells := c.Rows * c.Columns; f.version != keptVersion {
 		f.kept = cells

@@ -238,6 +238,9 @@ func FuzzDecode(f *testing.F) {
 		cut := filled(f, c, 200)
 		cut.Keep(c.Rows * c.Columns / 3)
 		f.Add(encode(f, cut))
+		if c.folds() {
+			f.Add(encode(f, filled(f, c, 200).foldTo(1, 1)))
+		}
 		wide := encodeWide(filled(f, c, 10), rand.New(rand.NewPCG(1, 1)))
 		f.Add(wide)
 		full := bytes.Clone(wide)
@@ -254,7 +257,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !summary.Config.Equal(p.config) || summary.Interval != p.number || summary.Packets != p.packets || summary.Kept != p.kept {
+		if !summary.Config.Equal(p.counted) || summary.Interval != p.number || summary.Packets != p.packets || summary.Kept != p.kept {
 			t.Fatalf("Check reads %+v, Decode %+v of interval %d, %d packets", summary, p.config, p.number, p.packets)
 		}
 		if len(p.cells) > maxUnkept*8*len(b) {

@@ -74,9 +74,11 @@ type Difference struct {
 }
 
 // Subtract compares the points of a sender and a receiver over one interval.
-// Their configs and intervals must be equal. Only cells in which both counted
+// Their configs and intervals must be equal; if one is folded more than the other, that is folded as much. Only cells in which both counted
 // the same packets will ever be used for delays; the others are refused whole.
 func Subtract(sender, receiver *Point, limits Limits) (*Difference, error) {
+	points := Alike(sender, receiver)
+	sender, receiver = points[0], points[1]
 	if err := compatible(sender, receiver); err != nil {
 		return nil, fmt.Errorf("subtract LDS points: %w", err)
 	}
@@ -213,8 +215,14 @@ func (d *Difference) Refused() int {
 	return len(d.states) - d.tally[Usable] - d.tally[Empty] - d.tally[Unsent]
 }
 
-// Kept is the share of the cells that both points' records have: less than 1 where a budget left out the others.
-func (d *Difference) Kept() float64 { return float64(d.kept) / float64(len(d.states)) }
+// Kept is how many cells both points' records have, as a share of those that they counted in: less than 1 where these are folded, or some left out, to
+// keep records short.
+func (d *Difference) Kept() float64 {
+	if d.sender.blank() && d.receiver.blank() {
+		return 1
+	}
+	return float64(d.kept) / float64(d.sender.counted.Rows*d.sender.counted.Columns)
+}
 
 // sent reports whether both points have all cells that a flow has in a row, of which the first is in the column base.
 func (d *Difference) sent(row, base int) bool { return d.sender.config.keeps(d.kept, row, base) }

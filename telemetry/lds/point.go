@@ -50,6 +50,8 @@ type Point struct {
 	names   names
 	config  Config
 	made    Config // before SetRows
+	counted Config // before it was folded
+	fold    uint8  // 2^fold of the cells in counted are one
 	class   Class
 	number  int64
 	flags   Flags
@@ -135,6 +137,7 @@ func newInGroup(g *group, c Config, first int) *Point {
 		names:   newNames(c.LostFlows),
 		config:  c,
 		made:    c,
+		counted: c,
 		kept:    size,
 	}
 	p.Enter(0)
@@ -271,7 +274,7 @@ func (p *Point) spillCell(i int) {
 // base is the first cell of the flow in row r.
 func (p *Point) base(flow uint64, r int) int {
 	fh := p.group.family.Uint64(p.group.flow+uint64(r)>>1, flow) << (32 * uint(r&1))
-	return int(fh >> 32 * p.columns >> 32)
+	return int(fh >> 32 * p.columns >> 32 >> p.fold)
 }
 
 // at is a cell, with its sum from the beginning of the interval.
@@ -318,8 +321,8 @@ func (p *Point) Kept() int { return p.kept }
 // keptRows is how many rows have a cell that is kept.
 func (c *Config) keptRows(kept int) int { return (kept + c.Columns - 1) / c.Columns }
 
-// Config returns the point's config.
-func (p *Point) Config() Config { return p.config }
+// Config returns the point's config, without regard to a fold.
+func (p *Point) Config() Config { return p.counted }
 
 // Made returns the config that the point was made with, before SetRows.
 func (p *Point) Made() Config { return p.made }
@@ -406,8 +409,11 @@ func (p *Point) Merge(q *Point) error {
 
 // compatible explains why two points cannot be merged or subtracted, if so.
 func compatible(p, q *Point) error {
+	if !p.counted.Equal(q.counted) {
+		return fmt.Errorf("configs differ: %+v and %+v", p.counted, q.counted)
+	}
 	if !p.config.Equal(q.config) {
-		return fmt.Errorf("configs differ: %+v and %+v", p.config, q.config)
+		return fmt.Errorf("cells are folded to %d rows of %d and %d of %d", p.config.Rows, p.config.Columns, q.config.Rows, q.config.Columns)
 	}
 	if !p.class.Same(&q.class) {
 		return fmt.Errorf("classes %v and %v differ", &p.class, &q.class)

@@ -18,11 +18,11 @@ func (c *Config) Adapts() bool {
 // SetRows gives an empty point all its cells in fewer rows, or again in more, up to those it was made with, whose number rows divides. It
 // is for a config that Adapts. A point that is not empty stays as it is.
 func (p *Point) SetRows(rows int) {
-	if rows == p.config.Rows || !p.empty() || rows < 1 || p.made.Rows%rows != 0 || !p.made.Adapts() {
+	if rows == p.config.Rows || p.fold != 0 || !p.empty() || rows < 1 || p.made.Rows%rows != 0 || !p.made.Adapts() {
 		return
 	}
 	p.config.Rows, p.config.Columns, p.config.Rates = rows, p.made.Columns*(p.made.Rows/rows), nil
-	p.rows, p.columns = uint8(rows), uint64(p.config.Columns)
+	p.rows, p.columns, p.counted = uint8(rows), uint64(p.config.Columns), p.config
 }
 
 // rowsPerLoad is how many rows are best where there are as many cells as flows. With r rows of C cells, the least crowded of a

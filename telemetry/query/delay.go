@@ -82,8 +82,8 @@ type Between struct {
 	// Refused cells hold packets and may not be used, of Cells that hold any.
 	Refused int `json:"refused_cells" column:"refused_cells" unit:"cells"`
 	Cells   int `json:"cells" column:"cells" unit:"cells"`
-	// Kept is the least share of the cells that the records of an interval have: below 1 a budget left out the others, and with them
-	// flows. Of one flow, nothing is known in Unsent of the intervals, and packets, bytes and losses are of the others.
+	// Kept is the least share of a point's cells that the records of an interval have: below 1 cells of more flows are one, so that records are short, or
+	// some are left out, and with them flows. Of one flow, nothing is known in Unsent of the intervals, and packets, bytes and losses are of the others.
 	Kept   float64 `json:"kept" column:"kept" unit:"share"`
 	Unsent int     `json:"unsent_intervals" column:"unsent_intervals" unit:"intervals"`
 

@@ -309,15 +309,18 @@ func (i interval) subtract() (*lds.Difference, error) {
 
 // whole adds up the pieces of a point's interval.
 func whole(pieces []*store.Point) (*lds.Point, error) {
-	sum, err := pieces[0].Decode()
-	for _, p := range pieces[1:] {
-		if err != nil {
+	points := make([]*lds.Point, len(pieces))
+	for i, p := range pieces {
+		var err error
+		if points[i], err = p.Decode(); err != nil {
 			return nil, err
 		}
-		var piece *lds.Point
-		if piece, err = p.Decode(); err == nil {
-			err = sum.Merge(piece)
+	}
+	points = lds.Alike(points...)
+	for _, p := range points[1:] {
+		if err := points[0].Merge(p); err != nil {
+			return nil, err
 		}
 	}
-	return sum, err
+	return points[0], nil
 }

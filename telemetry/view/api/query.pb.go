@@ -2170,8 +2170,8 @@ type Between struct {
 	AllNamed  *bool       `protobuf:"varint,38,opt,name=all_named,json=allNamed,proto3,oneof" json:"all_named,omitempty"`
 	// segments are the pieces of the flow's path between the two switches, in order, if the question asks for them and the path is known.
 	Segments []*Segment `protobuf:"bytes,39,rep,name=segments,proto3" json:"segments,omitempty"`
-	// kept is the least share of the cells that the records of an interval have: below 1 a budget left out the others, and with them
-	// flows. Of one flow, nothing is known in unsent_intervals of the intervals, and packets, bytes and losses are of the others.
+	// kept is the least share of a point's cells that the records of an interval have: below 1 cells of more flows are one, so that records are short, or
+	// some are left out, and with them flows. Of one flow, nothing is known in unsent_intervals of the intervals, and packets, bytes and losses are of the others.
 	Kept            float64 `protobuf:"fixed64,40,opt,name=kept,proto3" json:"kept,omitempty"`
 	UnsentIntervals int64   `protobuf:"varint,41,opt,name=unsent_intervals,json=unsentIntervals,proto3" json:"unsent_intervals,omitempty"`
 	MoreLostFlows   *int64  `protobuf:"varint,42,opt,name=more_lost_flows,json=moreLostFlows,proto3,oneof" json:"more_lost_flows,omitempty"` // flows that the question's limit left out

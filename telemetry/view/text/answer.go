@@ -387,10 +387,10 @@ func ways(b *query.Between, losses bool) (text []string) {
 	return text
 }
 
-// kept says what a budget left out of the records.
+// kept says by how much records are shortened.
 func kept(b *query.Between) (text []string) {
 	if b.Kept < 1 {
-		text = append(text, fmt.Sprintf("a budget left out cells: the records have at least %.3g %% of them", 100*b.Kept))
+		text = append(text, fmt.Sprintf("records are shortened (record_bytes, budget): they have at least %.3g %% of the cells, so flows share more of them, or are left out", 100*b.Kept))
 	}
 	if b.Unsent > 0 {
 		text = append(text, fmt.Sprintf("of the flow they have nothing in %d intervals", b.Unsent))
