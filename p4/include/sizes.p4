@@ -27,6 +27,7 @@
 #define DCCP_LEN 12
 #define DCCP_EXT_LEN 16
 #define MAX_DATAGRAM 65535
+#define SHORTEST_FRAME 60
 #define OPAQUE_BLOCK_LEN 32
 #define GIVEN_TIME_LEN 18
 

@@ -62,5 +62,7 @@
 #define LDS_ROWS 4
 #define LDS_ROW_BITS 2
 #define LDS_COLUMN_BITS 10
+// Entries of the table of weights: a policy takes four at most, by either address and either port.
+#define LDS_WEIGHTS 256
 
 #endif

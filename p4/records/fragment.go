@@ -14,10 +14,10 @@ import (
 // switch: that of the present one and the next.
 type fragment struct {
 	*source
-	module  *stage.Module
-	number  int
-	epochs  disketch.Epochs
-	columns int
+	module    *stage.Module
+	number    int
+	epochs    disketch.Epochs
+	cellCount int // of all levels
 
 	cells, packets, value, seen, missed array
 
@@ -39,7 +39,7 @@ func newFragment(s *source, m *stage.Module, number int, now int64) (*fragment, 
 	c := m.Fragment(number)
 	name := func(register string) string { return fmt.Sprintf("disketch_egress.fragment_%d.%s", number, register) }
 	f := &fragment{
-		source: s, module: m, number: number, epochs: c.Epochs, columns: c.Memory / 4,
+		source: s, module: m, number: number, epochs: c.Epochs, cellCount: c.NumLevels() * c.Width(),
 		cells:   array{name: name("cells"), bits: 32},
 		packets: array{name: name("packets"), bits: 64}, value: array{name: name("value"), bits: 64},
 		seen: array{name: name("seen"), bits: 64}, missed: array{name: name("missed"), bits: 64},
@@ -125,7 +125,7 @@ func (f *fragment) advance() error {
 func (f *fragment) emit(partial bool, emit record.Emit) {
 	bank := int(f.subepoch&1 ^ f.now.flip)
 	n := disketch.Counts{
-		Cells: make([]int32, f.columns), Packets: f.packets.take(bank), Value: f.value.take(bank), Seen: f.seen.take(bank),
+		Cells: make([]int32, f.cellCount), Packets: f.packets.take(bank), Value: f.value.take(bank), Seen: f.seen.take(bank),
 	}
 	for i := range n.Cells {
 		n.Cells[i] = int32(f.cells.take(bank<<fragmentColumnBits | i))
@@ -137,7 +137,7 @@ func (f *fragment) emit(partial bool, emit record.Emit) {
 func (f *fragment) lose(now int64, emit record.Emit) error {
 	missed := f.seen.take(0) + f.seen.take(1) + f.missed.take(0)
 	f.late.Add(1)
-	n := disketch.Counts{Cells: make([]int32, f.columns)}
+	n := disketch.Counts{Cells: make([]int32, f.cellCount)}
 	f.fail(f.module.Emit(f.number, f.now.Schedule, f.subepoch, &n, missed, true, emit))
 	return f.enter(max(now, f.clock()))
 }

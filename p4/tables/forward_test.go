@@ -2,6 +2,7 @@ package tables
 
 import (
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -135,10 +136,7 @@ func TestRouter(t *testing.T) {
 			continue
 		}
 		h := family(k["key_p"], k["key_q"], little(uint64(flow), 8))
-		choice := uint64(0)
-		if p["log_hops"] > 0 {
-			choice = uint64(h.a >> (32 - p["log_hops"]))
-		}
+		choice, _ := bits.Mul64(uint64(h.a)<<32|uint64(h.b), p["count"])
 		_, hop := x.apply(l3Control+".next_hops", p["first_hop"]+choice)
 		to := want.Hops[hash.Reduce(s.Hash.Uint64(uint64(s.ID), uint64(flow)), uint64(len(want.Hops)))] // l3.Pick
 		if hop["port"] != uint64(to.Port) || hop["mac"] != MAC(to.MAC).Low {

@@ -19,7 +19,6 @@ func (b *builder) l3(c *l3.Config) {
 			b.fault(fmt.Sprintf("stages.l3.interface[%d].host", i), "%q: the control plane of a P4 switch hands no packets to the machine that it runs on: remove it", host)
 		}
 	}
-	b.weights(c)
 	m, err := l3.New(*c, pipeline.Env{ID: b.ID, Ports: b.Ports, Workers: 1, Hash: b.Hash})
 	if err != nil {
 		b.fault("stages.l3", "%w", err)
@@ -42,24 +41,6 @@ func (b *builder) l3(c *l3.Config) {
 		b.entry(l3Control+".out_interfaces", act(l3Control+".out_interface", param("mac", MAC(p.MAC)), param("bytes", Number(uint64(p.MTU)))), exact("meta.out_port", port))
 	}
 	b.prefixes(prefixes)
-}
-
-// weights says which routes have no power of two of next hops.
-func (b *builder) weights(c *l3.Config) {
-	for i, r := range c.Routes {
-		n := len(r.Via)
-		if len(r.Weights) > 0 {
-			n = 0
-			for _, w := range r.Weights {
-				n += w
-			}
-		}
-		if _, ok := powerOfTwo(n); ok || n == 0 {
-			continue
-		}
-		below, above := nearest(n)
-		b.fault(fmt.Sprintf("stages.l3.route[%d].via", i), "flows are spread over %d next hops, weights counted: a P4 target needs a power of two: name gateways, or choose weights, such that there are %d or %d", n, below, above)
-	}
 }
 
 // prefixes fills the tables of routes and of next hops. Routes with the same hops
@@ -91,8 +72,7 @@ func (b *builder) prefixes(all []l3.TablePrefix) {
 					hops++
 				}
 			}
-			log, _ := powerOfTwo(len(v.Hops))
-			action = act(l3Control+".route_by", param("first_hop", Number(uint64(at))), param("log_hops", Number(uint64(log))))
+			action = act(l3Control+".route_by", param("first_hop", Number(uint64(at))), param("count", Number(uint64(len(v.Hops)))))
 		}
 		four := v.Prefix.Addr().Is4()
 		routes[four]++

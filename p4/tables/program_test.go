@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 // TestContentsFit: the tables of all configurations fit the program: names, order
 // of keys and parameters, widths, sizes. So does what a control plane adds later.
 func TestContentsFit(t *testing.T) {
-	for _, name := range []string{"switch.toml", "bridge.toml", "router.toml"} {
+	for _, name := range []string{"switch.toml", "bridge.toml", "router.toml", "sketches.toml"} {
 		c := build(t, load(t, name)).Contents
 		if err := WeirInfo().Check(c); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -71,7 +71,7 @@ func TestProgram(t *testing.T) {
 	}
 	golden(t, "weir.p4info.txtpb", string(info))
 	golden(t, "weir.calculations", strings.Join(names, "\n")+"\n")
-	for _, name := range []string{"switch.toml", "bridge.toml", "router.toml"} {
+	for _, name := range []string{"switch.toml", "bridge.toml", "router.toml", "sketches.toml"} {
 		t.Run(name, func(t *testing.T) { loadInto(t, out, name) })
 	}
 }

@@ -2,6 +2,7 @@ package tables
 
 import (
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/weirswitch/weir/pipeline"
@@ -11,6 +12,7 @@ import (
 	edges "github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/oblivious"
 )
 
 // disketch fills the tables of the control disketch_egress and the schedules of the
@@ -42,7 +44,6 @@ func (b *builder) disketch() {
 
 // kindsWithout says why the program has no such fragments.
 var kindsWithout = map[disketch.Kind]string{
-	disketch.UnivMon:      "whose levels a packet would read in one step",
 	disketch.Tower:        "of which a packet reads both counters before it writes one",
 	disketch.Conservative: "of which a packet reads both counters before it writes one",
 	disketch.SuMax:        "whose second counter would take a register and an operation more than its fragments have",
@@ -55,28 +56,27 @@ func (b *builder) fragment(c *stages.Config, i int) {
 	key := fmt.Sprintf("stages.disketch.fragment[%d]", i)
 	f, shape := c.Fragments[i].WithDefaults(), c.FragmentConfig(i, b.ID, b.Hash)
 	if why := kindsWithout[shape.Kind]; why != "" {
-		b.fault(key+".kind", "the program has no %v, %s: choose \"countsketch\" or \"countmin\"", shape.Kind, why)
-	}
-	if f.Key != "5-tuple" {
-		b.fault(key+".key", "the program's flows are 5-tuples: leave out key = %q", f.Key)
+		b.fault(key+".kind", "the program has no %v, %s: choose \"countsketch\", \"countmin\" or \"univmon\"", shape.Kind, why)
 	}
 	if f.Candidates > 0 {
 		b.fault(key+".candidates", "a P4 target does not remember the keys of heavy flows: set candidates = -1")
 	}
-	columns, ok := powerOfTwo(f.Memory / 4)
-	if f.Memory%4 != 0 || !ok || columns > maxFragmentColumnBits {
-		below, above := nearest(max(f.Memory/4, 1))
-		below, above = min(below, 1<<maxFragmentColumnBits), min(above, 1<<maxFragmentColumnBits)
-		remedy := fmt.Sprintf("choose memory = %d", 4*below)
-		if above != below {
-			remedy += fmt.Sprintf(" or %d", 4*above)
-		}
-		b.fault(key+".memory", "%d bytes are %d cells: a P4 target needs a power of two, and this program has up to %d: %s", f.Memory, f.Memory/4, 1<<maxFragmentColumnBits, remedy)
+	if cells := f.Memory / 4; cells > 1<<maxFragmentColumnBits {
+		b.fault(key+".memory", "%d bytes are %d cells: the program has %d of a fragment: choose memory = %d or less", f.Memory, cells, 1<<maxFragmentColumnBits, 4<<maxFragmentColumnBits)
 	}
-	control := fragmentControl(i)
+	control, levels, columns := fragmentControl(i), shape.NumLevels(), shape.Width()
 	b.byDefault(control+".shape", act(control+".set_shape",
-		param("with_signs", oneBit(shape.Kind == disketch.CountSketch)), param("in_bytes", oneBit(shape.Unit == disketch.Bytes)),
-		param("in_two", oneBit(shape.SingleHop)), param("log_epoch", Number(uint64(shape.Epochs))), param("log_columns", Number(uint64(columns)))))
+		param("with_signs", oneBit(shape.Kind != disketch.CountMin)), param("in_bytes", oneBit(shape.Unit == disketch.Bytes)),
+		param("in_two", oneBit(shape.SingleHop)), param("log_epoch", Number(uint64(shape.Epochs))), param("row_cells", Number(uint64(columns)))))
+	if levels > 1 {
+		k := keyOf(shape.LevelSeed())
+		b.byDefault(control+".levels", act(control+".set_levels", param("level_top", Number(1<<(levels-1))), param("key_p", k.p), param("key_q", k.q)))
+	}
+	if m, ok := f.AddressMasks(); ok {
+		k := keyOf(stages.AddressSeed)
+		b.byDefault(control+".flow_key", act(control+".by_addresses", param("src4", Number(m.Src4)), param("dst4", Number(m.Dst4)),
+			param("src6", Value{m.Src6[0], m.Src6[1]}), param("dst6", Value{m.Dst6[0], m.Dst6[1]}), param("key_p", k.p), param("key_q", k.q)))
+	}
 	plan, err := disketch.NewFragment(shape)
 	if err != nil {
 		b.fault(key, "%w", err)
@@ -126,16 +126,14 @@ func (b *builder) oblivious() {
 	if c == nil {
 		return
 	}
-	if c.Unit != "packets" {
-		b.fault("stages.oblivious.unit", "%q: ranks by bytes need a division, which a P4 target has not: set unit = \"packets\"", c.Unit)
-	}
 	if c.Flows {
 		b.fault("stages.oblivious.flows", "the program has no sample of flows: set flows = false")
 	}
 	main, _ := c.Samplers(b.Hash)
 	key := keyOf(main.RankSeed())
 	b.byDefault(obliviousControl+".sampler", act(obliviousControl+".set_sampler",
-		param("log_epoch", Number(uint64(c.EpochBits))), param("key_p", key.p), param("key_q", key.q)))
+		param("log_epoch", Number(uint64(c.EpochBits))), param("key_p", key.p), param("key_q", key.q),
+		param("in_bytes", oneBit(main.Unit == oblivious.Bytes)), param("shift", Number(uint64(main.RankShift())))))
 	b.checkEpochs("stages.oblivious.epoch_bits", c.EpochBits)
 	b.epochs(c.EpochBits, func(epoch uint64) []Register { return ThresholdRegisters(epoch, 1<<64-1) })
 }
@@ -174,20 +172,8 @@ func (b *builder) points(c *points.Config, key, control, field string) {
 	if rows := c.Sketch(b.Hash).Rows; rows != pointRows {
 		b.fault(key+".rows", "%d: the program has %d: set rows = %d", rows, pointRows, pointRows)
 	}
-	columns, ok := powerOfTwo(c.Columns)
-	if !ok || columns > maxLDSColumnBits {
-		below, above := nearest(c.Columns)
-		below, above = min(below, 1<<maxLDSColumnBits), min(above, 1<<maxLDSColumnBits)
-		remedy := fmt.Sprintf("choose columns = %d", below)
-		if above != below {
-			remedy += fmt.Sprintf(" or %d", above)
-		}
-		b.fault(key+".columns", "%d: a P4 target needs a power of two, and this program has up to %d: %s", c.Columns, 1<<maxLDSColumnBits, remedy)
-	}
-	virtual, ok := powerOfTwo(c.Virtual)
-	if !ok {
-		below, above := nearest(c.Virtual)
-		b.fault(key+".virtual", "%d: a P4 target needs a power of two: choose virtual = %d or %d", c.Virtual, below, above)
+	if c.Columns > 1<<maxLDSColumnBits {
+		b.fault(key+".columns", "%d: the program has %d of a row: choose columns = %d or less", c.Columns, 1<<maxLDSColumnBits, 1<<maxLDSColumnBits)
 	}
 	if c.Edges || len(c.Classes) > 0 {
 		b.fault(key, "edges and class: the program's points are of ports, as a class takes two ternary tables and a third one behind both, of which the stages in front of the cells have none to spare: remove them, or measure classes at switches of Weir")
@@ -198,14 +184,12 @@ func (b *builder) points(c *points.Config, key, control, field string) {
 	if c.LostFlows > 0 {
 		b.fault(key+".lost_flows", "%d: the program has no cells that name flows: remove it", c.LostFlows)
 	}
-	if len(c.Weights) > 0 {
-		b.fault(key+".weight", "the program's flows all count once, as a weight multiplies the time, which a register's unit cannot: remove the weights")
-	}
 	for number, port := range ports {
 		b.entry(control+".point", act(control+".set_point", param("point_number", Number(uint64(number)))), exact(field, Number(uint64(port))))
 	}
 	b.byDefault(control+".shape", act(control+".set_shape", param("log_interval", Number(uint64(c.IntervalBits))),
-		param("by_shim", oneBit(c.IntervalBit)), param("log_columns", Number(uint64(columns))), param("log_virtual", Number(uint64(virtual)))))
+		param("by_shim", oneBit(c.IntervalBit)), param("row_cells", Number(uint64(c.Columns))), param("flow_cells", Number(uint64(c.Virtual)))))
+	b.flowWeights(c, control)
 	s := c.Sketch(b.Hash)
 	var limits []Param
 	for row, accept := range s.Accepts() {
@@ -221,6 +205,55 @@ func (b *builder) points(c *points.Config, key, control, field string) {
 		keys = append(keys, param(k.name+"_p", h.p), param(k.name+"_q", h.q))
 	}
 	b.byDefault(control+".keys", act(control+".set_keys", keys...))
+}
+
+// flowWeights fills the table of weights: of each policy an entry for either address and either port that it may mean. The
+// first policy that matches decides.
+func (b *builder) flowWeights(c *points.Config, control string) {
+	number := func(field string, v, width int) Key {
+		if v == 0 {
+			return ternary(field, Value{}, Value{})
+		}
+		return ternary(field, Number(uint64(v)), Number(1<<width-1))
+	}
+	priority := 0
+	for i := range c.Weights {
+		w := &c.Weights[i]
+		var addresses, ports [][2]Key // of source and destination
+		version := ternary("p.ipv4", Value{}, Value{})
+		anyAddress := func(field string) Key { return ternary(field, Value{}, Value{}) }
+		if prefix, err := netip.ParsePrefix(w.Prefix); err == nil { // an empty one has passed Validate, too
+			version = ternary("p.ipv4", oneBit(prefix.Addr().Is4()), Number(1))
+			at := func(field string) Key {
+				return ternary(field, firstBits(prefix.Masked().Addr()), ones(prefix.Bits(), 128))
+			}
+			addresses = [][2]Key{{at("p.src"), anyAddress("p.dst")}, {anyAddress("p.src"), at("p.dst")}}
+		} else {
+			addresses = [][2]Key{{anyAddress("p.src"), anyAddress("p.dst")}}
+		}
+		ports = [][2]Key{{number("p.src_port", w.Port, 16), number("p.dst_port", 0, 16)}}
+		if w.Port != 0 {
+			ports = append(ports, [2]Key{number("p.src_port", 0, 16), number("p.dst_port", w.Port, 16)})
+		}
+		for _, a := range addresses {
+			for _, p := range ports {
+				priority++
+				b.out.Entries = append(b.out.Entries, Entry{
+					Table: control + ".weights", Priority: priority, Action: act(control+".set_weight", param("times", Number(uint64(w.Weight)))),
+					Keys: []Key{version, a[0], a[1], number("p.proto", w.Protocol, 8), p[0], p[1]},
+				})
+			}
+		}
+	}
+}
+
+// firstBits is an address of IPv4 in the first 32 of 128 bits, or one of IPv6.
+func firstBits(a netip.Addr) Value {
+	v := address(a)
+	if a.Is4() {
+		return Value{High: v.Low << 32}
+	}
+	return v
 }
 
 // flowNameSeed is that under which stages/lds hashes flow keys.

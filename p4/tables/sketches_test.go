@@ -2,6 +2,7 @@ package tables
 
 import (
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"testing"
 
@@ -24,7 +25,7 @@ func (f *fragment) reg(name string, index uint64) uint64 {
 	return f.x.registers[f.control+"."+name][int(index)]
 }
 
-func (f *fragment) count(flow uint32, now, bytes uint64, hostToHost bool) {
+func (f *fragment) count(flow, now, bytes uint64, hostToHost bool) {
 	_, shape := f.x.apply(f.control + ".shape")
 	epoch := now >> shape["log_epoch"]
 	parity := epoch & 1
@@ -35,7 +36,7 @@ func (f *fragment) count(flow uint32, now, bytes uint64, hostToHost bool) {
 	slice, last := now>>(shape["log_epoch"]-log), uint64(1)<<log-1
 	bank := slice&last&1 ^ f.reg("schedule_flip", parity)
 	k := f.reg("schedule_key", parity)
-	h := family(k>>32, k, little(uint64(flow), 8))
+	h := family(k>>32, k, little(flow, 8))
 	first := uint64(h.b) & last
 	if second := (first + (last+1)>>1) & last; first != slice&last && !(hostToHost && shape["in_two"] == 1 && second == slice&last) {
 		return
@@ -45,11 +46,16 @@ func (f *fragment) count(flow uint32, now, bytes uint64, hostToHost bool) {
 		v = int32(bytes)
 	}
 	k = f.reg("cell_key", parity)
-	h = family(k>>32, k, little(uint64(flow), 8))
+	h = family(k>>32, k, little(flow, 8))
 	if shape["with_signs"] == 1 && h.b&1 == 1 {
 		v = -v
 	}
-	f.cells[bank<<15|uint64(h.a>>(32-shape["log_columns"]))] += v
+	column, _ := bits.Mul64(uint64(h.a)<<32|uint64(h.b), shape["row_cells"])
+	if _, levels := f.x.apply(f.control + ".levels"); levels["level_top"] != 0 {
+		l := family(levels["key_p"], levels["key_q"], little(flow, 8))
+		column += uint64(bits.TrailingZeros32(l.b|uint32(levels["level_top"]))) * shape["row_cells"]
+	}
+	f.cells[bank<<15|column] += v
 }
 
 // TestFragments: over an epoch as the tables begin it, and one with more subepochs, the
@@ -93,13 +99,13 @@ func compareFragment(t *testing.T, x *target, i int, plan *fragments.Fragment, s
 	r := rand.New(rand.NewPCG(uint64(i), subepoch))
 	start := s.Epoch<<shape.Epochs + subepoch<<(uint8(shape.Epochs)-s.Log)
 	for range 5000 {
-		flow, bytes, single := r.Uint32(), 60+r.Uint64N(1455), r.IntN(4) == 0
+		flow, bytes, single := uint64(r.Uint32()), 60+r.Uint64N(1455), r.IntN(4) == 0
 		now := start + r.Uint64N(1<<(uint8(shape.Epochs)-s.Log))
 		v := int64(1)
 		if shape.Unit == fragments.Bytes {
 			v = int64(bytes)
 		}
-		want.Add(uint64(flow), v, single)
+		want.Add(flow, v, single)
 		got.count(flow, now, bytes, single)
 	}
 	bank := subepoch&1 ^ s.Epoch&1
@@ -193,11 +199,12 @@ func TestPoints(t *testing.T) {
 				packetOf := fmt.Sprintf("packet_%d", row/2)
 				p := family(k[packetOf+"_p"], k[packetOf+"_q"], little(id, 8))
 				ofFlow, ofPacket := [2]uint32{h.a, h.b}[row%2], [2]uint32{p.a, p.b}[row%2]
-				if uint64(ofPacket<<shape["log_virtual"]) > rates[fmt.Sprintf("limit_%d", row)] {
+				spread := uint64(ofPacket) * shape["flow_cells"]
+				if spread&(1<<32-1) > rates[fmt.Sprintf("limit_%d", row)] {
 					continue
 				}
-				column := ofFlow>>(32-shape["log_columns"]) + ofPacket>>(32-shape["log_virtual"])
-				at2 := [2]int{row, int(column & (1<<shape["log_columns"] - 1))}
+				column := (uint64(ofFlow)*shape["row_cells"]>>32 + spread>>32) % shape["row_cells"]
+				at2 := [2]int{row, int(column)}
 				cell := cells[at2]
 				cell.Sum += at - interval<<shape["log_interval"]
 				cell.Count++
@@ -230,4 +237,34 @@ func leWord(b []byte) (w uint64) {
 		w |= uint64(x) << (8 * i)
 	}
 	return w
+}
+
+// TestFlowWeights: a policy's entries are for either address and either port, of its IP version alone, in the order of policies.
+func TestFlowWeights(t *testing.T) {
+	x := build(t, load(t, "sketches.toml"))
+	table := ldsIngressControl + ".weights"
+	v6, v4 := Value{High: 0x20010db8_0000_0000}, Value{High: 10 << 56}
+	ones33, ones8, none := ones(33, 128), ones(8, 128), Value{}
+	type entry struct {
+		times, ipv4, version       uint64 // version is the mask of ipv4
+		src, srcMask, dst, dstMask Value
+		proto, srcPort, dstPort    uint64
+	}
+	want := []entry{
+		{10000, 0, 1, v6, ones33, none, none, 6, 443, 0}, {10000, 0, 1, v6, ones33, none, none, 6, 0, 443},
+		{10000, 0, 1, none, none, v6, ones33, 6, 443, 0}, {10000, 0, 1, none, none, v6, ones33, 6, 0, 443},
+		{3, 1, 1, v4, ones8, none, none, 0, 0, 0}, {3, 1, 1, none, none, v4, ones8, 0, 0, 0},
+		{2, 0, 0, none, none, none, none, 0, 0, 0},
+	}
+	for i, e := range x.tables[table] {
+		k := e.Keys
+		got := entry{e.Action.Params[0].Value.Low, k[0].Value.Low, k[0].Mask.Low, k[1].Value, k[1].Mask, k[2].Value, k[2].Mask,
+			k[3].Value.Low, k[4].Value.Low, k[5].Value.Low}
+		if i >= len(want) || got != want[i] || e.Priority != i+1 {
+			t.Errorf("entry %d, of priority %d: %+v", i, e.Priority, got)
+		}
+	}
+	if n := len(x.tables[table]); n != len(want) {
+		t.Errorf("%d entries, want %d", n, len(want))
+	}
 }

@@ -104,19 +104,3 @@ func (b *builder) general() {
 		last = max(last, at)
 	}
 }
-
-// powerOfTwo is log2 of n, and whether that is whole.
-func powerOfTwo(n int) (log int, ok bool) {
-	for ; n > 1 && n&1 == 0; n >>= 1 {
-		log++
-	}
-	return log, n == 1
-}
-
-// nearest are the powers of two around n, for remedies.
-func nearest(n int) (below, above int) {
-	for below = 1; 2*below <= n; {
-		below *= 2
-	}
-	return below, 2 * below
-}

@@ -1,6 +1,8 @@
 // Fragments of disaggregated sketches at the output ports (stages/disketch): rows of
-// Count Sketch or Count-Min over flows by their 5-tuple. A flow is counted in one
-// subepoch of each epoch, one from host to host in two (DiSketch, Section 4.4).
+// Count Sketch or Count-Min, or UnivMon's, a row of Count Sketch for each level, over
+// flows by their 5-tuple or by prefixes of addresses. A flow is counted in one
+// subepoch of each epoch, one from host to host in two (DiSketch, Section 4.4), and by
+// UnivMon in the row of its level.
 //
 // Cells and counts are never reset: they wrap, and the control plane takes differences
 // (Section 5). A subepoch has the bank of its parity, so that the one before can be
@@ -10,9 +12,14 @@
 //
 //   from_host, to_host   meta.in_port, meta.out_port: exact -> in_from_host(), out_to_host()   the host ports
 //   and of each fragment N (fragment_N):
-//   shape   no key -> set_shape(with_signs, in_bytes, in_two, log_epoch, log_columns)
-//           with_signs 1: Count Sketch, 0: Count-Min; in_bytes 1: unit = "bytes"; in_two 0: one_subepoch;
-//           log_epoch: epoch_bits; a row has 2^log_columns cells, at most 2^FRAGMENT_COLUMN_BITS
+//   shape    no key -> set_shape(with_signs, in_bytes, in_two, log_epoch, row_cells)
+//            with_signs 1: Count Sketch and UnivMon, 0: Count-Min; in_bytes 1: unit = "bytes"; in_two 0: one_subepoch;
+//            log_epoch: epoch_bits; a row has row_cells cells, all rows at most 2^FRAGMENT_COLUMN_BITS
+//   levels   no key -> set_levels(level_top, key_p, key_q)
+//            of UnivMon: 1 << (levels - 1), and halves of hash.Key(Config.LevelSeed())
+//   flow_key no key -> by_addresses(src4, dst4, src6, dst6, key_p, key_q)
+//            masks of what of the addresses is in the key, and halves of hash.Key of the seed of such flows (Keyer);
+//            without it flows are by their 5-tuple. Packets other than IP are then in no flow.
 //
 // Registers of each fragment:
 //
@@ -21,7 +28,7 @@
 //   schedule_flip      2 x 1 bit     bank of its subepoch 0                               control plane
 //   schedule_key       2 x 64 bits   hash.Key(Schedule.Seed): subepochs of flows          control plane
 //   cell_key           2 x 64 bits   hash.Key(Schedule.cellSeed()): cells and signs       control plane
-//   cells              32 bits       bank << FRAGMENT_COLUMN_BITS | column, two's complement   this control
+//   cells              32 bits       bank << FRAGMENT_COLUMN_BITS | level * row_cells + column, two's complement   this control
 //   packets, value, seen  2 x 64 bits   by bank: Record.Packets, Value, Seen              this control
 //   missed             1 x 64 bits   packets of epochs that have no schedule              this control
 //
@@ -34,11 +41,31 @@
 #include "../include/telemetry.p4"
 #include "registers.p4"
 
+// The number of trailing zeros of a number that is not 0, by its lowest bit.
+control trailing_zeros(in bit<32> x, out bit<32> n) {
+    apply {
+        bit<32> lowest = x & (0 - x);
+        n = 0;
+        if (lowest & 0xffff0000 != 0) { n = n + 16; }
+        if (lowest & 0xff00ff00 != 0) { n = n + 8; }
+        if (lowest & 0xf0f0f0f0 != 0) { n = n + 4; }
+        if (lowest & 0xcccccccc != 0) { n = n + 2; }
+        if (lowest & 0xaaaaaaaa != 0) { n = n + 1; }
+    }
+}
+
 #define KEY_OF(key, halves)   \
     key.p = halves[63:32];    \
     key.q = halves[31:0]
 
-control disketch_fragment(in bit<32> flow, in crcs_t flow_crcs, in bit<64> now, in bit<32> bytes, in bit<1> host_to_host) {
+// The addresses of an IP packet; version 0: it is none. Those of IPv4 are in the first 32 bits.
+struct addresses_t {
+    bit<64> version;
+    bit<128> src;
+    bit<128> dst;
+}
+
+control disketch_fragment(in crcs_t tuple_crcs, in addresses_t ip, in bit<64> now, in bit<32> bytes, in bit<1> host_to_host) {
     register<bit<64>>(2) schedule_epoch;
     register<bit<8>>(2) schedule_log;
     register<bit<1>>(2) schedule_flip;
@@ -55,26 +82,75 @@ control disketch_fragment(in bit<32> flow, in crcs_t flow_crcs, in bit<64> now, 
     bit<1> of_bytes = 0;
     bit<1> twice = 0;
     bit<8> epoch_bits = 0;
-    bit<8> column_bits = 0;
+    bit<32> columns = 0;
+    bit<1> of_addresses = 0;
+    bit<32> src4_mask = 0;
+    bit<32> dst4_mask = 0;
+    bit<128> src6_mask = 0;
+    bit<128> dst6_mask = 0;
+    hash_key_t address_key = { 0, 0 };
+    bit<32> top = 1;
+    hash_key_t level_key = { 0, 0 };
+    second_round() round_address;
+    second_round() round_level;
     second_round() round_subepoch;
     second_round() round_cell;
 
-    action set_shape(bit<1> with_signs, bit<1> in_bytes, bit<1> in_two, bit<8> log_epoch, bit<8> log_columns) {
+    action set_shape(bit<1> with_signs, bit<1> in_bytes, bit<1> in_two, bit<8> log_epoch, bit<32> row_cells) {
         has_shape = 1;
         signs = with_signs;
         of_bytes = in_bytes;
         twice = in_two;
         epoch_bits = log_epoch;
-        column_bits = log_columns;
+        columns = row_cells;
     }
     table shape {
         actions = { set_shape; NoAction; }
         default_action = NoAction();
     }
 
+    action set_levels(bit<32> level_top, bit<32> key_p, bit<32> key_q) {
+        top = level_top;
+        level_key.p = key_p;
+        level_key.q = key_q;
+    }
+    table levels {
+        actions = { set_levels; NoAction; }
+        default_action = NoAction();
+    }
+
+    action by_addresses(bit<32> src4, bit<32> dst4, bit<128> src6, bit<128> dst6, bit<32> key_p, bit<32> key_q) {
+        of_addresses = 1;
+        src4_mask = src4;
+        dst4_mask = dst4;
+        src6_mask = src6;
+        dst6_mask = dst6;
+        address_key.p = key_p;
+        address_key.q = key_q;
+    }
+    table flow_key {
+        actions = { by_addresses; NoAction; }
+        default_action = NoAction();
+    }
+
     apply {
         shape.apply();
-        if (has_shape == 1) {
+        levels.apply();
+        flow_key.apply();
+        crcs_t flow_crcs = tuple_crcs;
+        if (of_addresses == 1) {
+            bit<128> src = ip.src & src6_mask;
+            bit<128> dst = ip.dst & dst6_mask;
+            if (ip.version == 4) {
+                src = ip.src & (src4_mask ++ 96w0);
+                dst = ip.dst & (dst4_mask ++ 96w0);
+            }
+            hash_t flow;
+            FIRST_ROUND(flow_crcs, SWAP64(src[127:64]) ++ SWAP64(src[63:0]) ++ SWAP64(dst[127:64]) ++ SWAP64(dst[63:0]) ++ SWAP64(ip.version));
+            round_address.apply(flow, flow_crcs, address_key);
+            FIRST_ROUND(flow_crcs, SWAP64(flow.a ++ flow.b));
+        }
+        if (has_shape == 1 && !(of_addresses == 1 && ip.version == 0)) {
             bit<64> epoch = now >> epoch_bits;
             bit<32> parity = (bit<32>)epoch[0:0];
             bit<64> scheduled;
@@ -108,7 +184,15 @@ control disketch_fragment(in bit<32> flow, in crcs_t flow_crcs, in bit<64> now, 
                     cell_key.read(halves, parity);
                     KEY_OF(key, halves);
                     round_cell.apply(h, flow_crcs, key);
-                    bit<32> column = h.a >> (8w32 - column_bits);
+                    bit<96> product = (bit<96>)(h.a ++ h.b) * (bit<96>)columns;
+                    bit<32> column = product[95:64];
+                    if (top != 1) {
+                        hash_t l;
+                        round_level.apply(l, flow_crcs, level_key);
+                        bit<32> level;
+                        trailing_zeros.apply(l.b | top, level);
+                        column = column + level * columns;
+                    }
                     bit<32> at = (bank << FRAGMENT_COLUMN_BITS) | column;
                     bit<32> amount = v[31:0];
                     if (signs == 1 && h.b[0:0] == 1) {
@@ -158,8 +242,18 @@ control disketch_egress(inout headers_t hdr, inout metadata_t meta, inout standa
             to_host.apply();
             crcs_t crcs;
             FIRST_ROUND(crcs, SWAP64((bit<64>)meta.flow_hash));
-            fragment_0.apply(meta.flow_hash, crcs, meta.now, meta.length, is_from_host & is_to_host);
-            fragment_1.apply(meta.flow_hash, crcs, meta.now, meta.length, is_from_host & is_to_host);
+            addresses_t ip = { 0, 0, 0 };
+            if (hdr.ipv4.isValid()) {
+                ip.version = 4;
+                ip.src = hdr.ipv4.src ++ 96w0;
+                ip.dst = hdr.ipv4.dst ++ 96w0;
+            } else if (hdr.ipv6.isValid()) {
+                ip.version = 6;
+                ip.src = hdr.ipv6.src;
+                ip.dst = hdr.ipv6.dst;
+            }
+            fragment_0.apply(crcs, ip, meta.now, meta.length, is_from_host & is_to_host);
+            fragment_1.apply(crcs, ip, meta.now, meta.length, is_from_host & is_to_host);
         }
     }
 }

@@ -8,16 +8,17 @@
 #include "hash.p4"
 #include "checksum.p4"
 
-// pick chooses one of 2^log next hops for the flow at this switch (l3.Pick): the high
-// bits of the hash of the flow hash, under the switch's id.
-control pick(in bit<32> flow_hash, in hash_key_t key, in bit<8> log, out bit<16> choice) {
+// pick chooses one of some next hops for the flow at this switch (l3.Pick): so many times
+// the hash of the flow hash, under the switch's id, as a fraction of 1.
+control pick(in bit<32> flow_hash, in hash_key_t key, in bit<16> hops, out bit<16> choice) {
     apply {
         crcs_t crcs = { 0, 0 };
         bit<64> word = flow_hash[7:0] ++ flow_hash[15:8] ++ flow_hash[23:16] ++ flow_hash[31:24] ++ 32w0;
         FIRST_ROUND(crcs, word);
         hash_t h;
         second_round.apply(h, crcs, key);
-        choice = (bit<16>)(h.a >> (32 - log));
+        bit<80> product = (bit<80>)(h.a ++ h.b) * (bit<80>)hops;
+        choice = product[79:64];
     }
 }
 
@@ -28,7 +29,7 @@ control l3(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t
     ipv6_address_t in_link_local = 0;
     bit<1> connected = 0;    // the destination is on the port's own link
     bit<16> first = 0;       // of the next hops
-    bit<8> log = 0;          // how many: 2^log
+    bit<16> hops = 0;        // how many
     mac_t out_mac = 0;
     bit<16> mtu = 0;
     mac_t neighbour = 0;     // 0: not known
@@ -57,9 +58,9 @@ control l3(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t
         size = MAX_PORTS;
     }
 
-    action route_by(bit<16> first_hop, bit<8> log_hops) {
+    action route_by(bit<16> first_hop, bit<16> count) {
         first = first_hop;
-        log = log_hops;
+        hops = count;
     }
 
     action route_connected(port_t port) {
@@ -191,9 +192,9 @@ control l3(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t
                 meta.reason = REASON_TTL_EXPIRED;
             } else {
                 if (connected == 0) {
-                    if (log != 0) {
+                    if (hops > 1) {
                         bit<16> choice;
-                        pick.apply(meta.flow_hash, switch_key, log, choice);
+                        pick.apply(meta.flow_hash, switch_key, hops, choice);
                         first = first + choice;
                     }
                     next_hops.apply();

@@ -2,7 +2,8 @@
 // where packets arrive (lds_ingress) and on the one where they leave (lds_egress). Each
 // IP packet adds to one cell in each row that samples it; two points that see the same
 // packets are subtracted. A row samples at a rate of its own (banks), a flow's packets
-// spread over 2^log_virtual cells of a row (virtual), and all flows weigh 1.
+// spread over some cells of a row (virtual), and flows that a policy names count more
+// than once (weight): a cell's count and sum take so many times the packet.
 //
 // Cells are never reset: they wrap, and the control plane takes differences. Intervals
 // have the bank of their parity; one is read when no more packets of it can come: behind
@@ -11,11 +12,13 @@
 // Tables, of either side:
 //
 //   point    meta.in_port or meta.out_port: exact -> set_point(point_number)   below 2^LDS_POINT_BITS
-//   shape    no key -> set_shape(log_interval, by_shim, log_columns, log_virtual)
-//            by_shim 1: a shim's bit tells the interval; a row has 2^log_columns cells, a flow 2^log_virtual of them
+//   shape    no key -> set_shape(log_interval, by_shim, row_cells, flow_cells)
+//            by_shim 1: a shim's bit tells the interval; a row has row_cells cells, a flow flow_cells of them
+//   weights  p.ipv4, p.src, p.dst, p.proto, p.src_port, p.dst_port: ternary -> set_weight(times)
+//            addresses of IPv4 are in the first 32 bits; the first entry that matches decides, and other flows count once
 //   rates    no key -> set_rates(limit_0, limit_1, limit_2, limit_3)
-//            by row: the most that 32 bits of a packet's hash, shifted left by log_virtual, may be for it to be
-//            sampled: rate * 2^32, rounded down, less 1. Until set, all are.
+//            by row: the most that the low 32 bits of flow_cells times 32 bits of a packet's hash may be for it to
+//            be sampled: rate * 2^32, rounded down, less 1. Until set, all are.
 //   keys     no key -> set_keys(flow_0_p, flow_0_q, flow_1_p, flow_1_q, packet_0_p, packet_0_q, packet_1_p, packet_1_q,
 //            name_p, name_q)
 //            halves of hash.Key of the seeds of the rows 0 and 1 (flowSeed), 2 and 3 (flowSeed+1), of packets there
@@ -41,12 +44,18 @@
 #define LDS_CELLS (1 << (LDS_POINT_BITS + 1 + LDS_ROW_BITS + LDS_COLUMN_BITS))
 #define LDS_BANKS (1 << (LDS_POINT_BITS + 1))
 
-// A row's 32 bits of the flow's and of the packet's hash lead to a cell: virtual_bits of the packet's
-// choose the flow's cell, the others are a fraction of 1, which the row samples up to a limit.
-#define ADD_SAMPLED(row, of_flow, of_packet, most)                                                     \
-    if ((of_packet << virtual_bits) <= most) {                                                         \
-        add_cell(row, ((of_flow >> (8w32 - column_bits)) + (of_packet >> (8w32 - virtual_bits))) &     \
-                 ((32w1 << column_bits) - 1), bank, t, d);                                             \
+// A row's 32 bits of the flow's and of the packet's hash lead to a cell (lds.Point): the high half of the
+// packet's times virtual is the flow's cell, the low half a fraction of 1, which the row samples up to a limit.
+#define ADD_SAMPLED(row, of_flow, of_packet, most) {                    \
+        bit<64> spread_ = (bit<64>)of_packet * (bit<64>)virtual;        \
+        bit<64> first_ = (bit<64>)of_flow * (bit<64>)columns;           \
+        if (spread_[31:0] <= most) {                                    \
+            bit<32> column_ = first_[63:32] + spread_[63:32];           \
+            if (column_ >= columns) {                                   \
+                column_ = column_ - columns;                            \
+            }                                                           \
+            add_cell(row, column_, bank, t, d);                         \
+        }                                                               \
     }
 
 // What a side is told of a packet: its port and time there, and the interval bit of its
@@ -60,6 +69,13 @@ struct lds_packet_t {
     bit<32> length;
     bit<1> marked;
     bit<1> odd;
+    // By which flows have weights.
+    bit<1> ipv4;
+    bit<128> src;
+    bit<128> dst;
+    bit<8> proto;
+    bit<16> src_port;
+    bit<16> dst_port;
 }
 
 control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
@@ -79,8 +95,9 @@ control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
 
     bit<8> interval_bits = 0;
     bit<1> interval_bit = 0;
-    bit<8> column_bits = 0;
-    bit<8> virtual_bits = 0;
+    bit<32> columns = 0;
+    bit<32> virtual = 0;
+    bit<64> weight = 1;
     bit<32> most_0 = 0xffffffff;
     bit<32> most_1 = 0xffffffff;
     bit<32> most_2 = 0xffffffff;
@@ -107,15 +124,32 @@ control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
         size = MAX_PORTS;
     }
 
-    action set_shape(bit<8> log_interval, bit<1> by_shim, bit<8> log_columns, bit<8> log_virtual) {
+    action set_shape(bit<8> log_interval, bit<1> by_shim, bit<32> row_cells, bit<32> flow_cells) {
         interval_bits = log_interval;
         interval_bit = by_shim;
-        column_bits = log_columns;
-        virtual_bits = log_virtual;
+        columns = row_cells;
+        virtual = flow_cells;
     }
     table shape {
         actions = { set_shape; NoAction; }
         default_action = NoAction();
+    }
+
+    action set_weight(bit<16> times) {
+        weight = (bit<64>)times;
+    }
+    table weights {
+        key = {
+            p.ipv4 : ternary;
+            p.src : ternary;
+            p.dst : ternary;
+            p.proto : ternary;
+            p.src_port : ternary;
+            p.dst_port : ternary;
+        }
+        actions = { set_weight; NoAction; }
+        default_action = NoAction();
+        size = LDS_WEIGHTS;
     }
 
     action set_rates(bit<32> limit_0, bit<32> limit_1, bit<32> limit_2, bit<32> limit_3) {
@@ -149,8 +183,8 @@ control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
 
     action add_cell(in bit<32> row, in bit<32> column, in bit<32> bank, in bit<64> t, in hash_t d) {
         bit<32> cell = (((bank << LDS_ROW_BITS) | row) << LDS_COLUMN_BITS) | column;
-        ADD_HALVES(cell_sum_high, cell_sum_low, cell, t)
-        ADD(cell_count, cell, 1)
+        ADD_HALVES(cell_sum_high, cell_sum_low, cell, t * weight)
+        ADD(cell_count, cell, weight)
         ADD_HALVES(cell_digest_high, cell_digest_low, cell, d.a ++ d.b)
         ADD(cell_bytes, cell, (bit<64>)p.length)
     }
@@ -203,6 +237,7 @@ control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
                     hash_t d_1;
                     crcs_t crcs;
                     rates.apply();
+                    weights.apply();
                     round_packet_0.apply(d, id_crcs, packet_0);
                     round_packet_1.apply(d_1, id_crcs, packet_1);
                     round_name.apply(h, flow_crcs, name);
@@ -227,7 +262,13 @@ control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
     p.flags = meta.flags;                               \
     p.length = meta.length;                             \
     p.marked = hdr.shim.isValid() ? 1w1 : 1w0;          \
-    p.odd = hdr.shim.isValid() ? hdr.shim.interval : 1w0
+    p.odd = hdr.shim.isValid() ? hdr.shim.interval : 1w0;                      \
+    p.ipv4 = hdr.ipv4.isValid() ? 1w1 : 1w0;                                   \
+    p.src = hdr.ipv4.isValid() ? hdr.ipv4.src ++ 96w0 : hdr.ipv6.src;          \
+    p.dst = hdr.ipv4.isValid() ? hdr.ipv4.dst ++ 96w0 : hdr.ipv6.dst;          \
+    p.proto = meta.proto;                                                      \
+    p.src_port = meta.src_port;                                                \
+    p.dst_port = meta.dst_port
 
 control lds_ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
     lds_side() side;

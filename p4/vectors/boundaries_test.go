@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -15,12 +16,13 @@ import (
 	"github.com/weirswitch/weir/stages/lds"
 	"github.com/weirswitch/weir/stages/oblivious"
 	stagepint "github.com/weirswitch/weir/stages/pint"
+	"github.com/weirswitch/weir/telemetry/sketch/univmon"
 )
 
 // Boundaries are packets for the values at which the programs decide otherwise: hashes of ids that are the highest which a
 // sample, a row, a set, a layer, a hop takes, and one more; times at the edges of epochs, subepochs and intervals and half an
 // interval from these; round trips and halves of them between packets at one port; the longest stay of a histogram; each
-// TTL from which packets may have come; queues whose use of a link is cut. No packet is found by luck: ids are
+// TTL from which packets may have come; each level of UnivMon; queues whose use of a link is cut. No packet is found by luck: ids are
 // computed from hashes, and so are payloads from ids.
 func Boundaries(s *Setup) ([]Packet, error) {
 	b, err := newBoundaries(s)
@@ -37,7 +39,7 @@ func newBoundaries(s *Setup) (*boundaries, error) {
 	}
 	b := &boundaries{setup: s, contents: c, now: begin, seen: map[string]int{}, ids: map[string]uint64{}}
 	b.parse = b.member("ingress.derive.parse_config", "key")
-	for _, part := range []func(){b.samples, b.rows, b.digests, b.headers, b.intervals, b.utilisation, b.edges, b.stays, b.trailers, b.queues} {
+	for _, part := range []func(){b.samples, b.rows, b.digests, b.headers, b.intervals, b.utilisation, b.edges, b.stays, b.trailers, b.levels, b.queues} {
 		part()
 	}
 	slices.SortStableFunc(b.packets, func(a, o Packet) int { return compare(uint64(a.Now), uint64(o.Now)) })
@@ -147,14 +149,11 @@ func (b *boundaries) rows() {
 		if !ok {
 			continue
 		}
-		shape, limits := b.parameters(side+".side.shape"), b.parameters(side+".side.rates")
-		if len(shape) == 0 {
-			shape, limits = b.parameters("ingress."+side+".side.shape"), b.parameters("ingress."+side+".side.rates")
-		}
+		shape, limits := b.parameters(b.control(side+".side.shape")), b.parameters(b.control(side+".side.rates"))
 		control := b.control(side + ".side.keys")
 		for row := range c.Sketch(0).Rows {
 			k := b.member(control, fmt.Sprintf("packet_%d", row/2))
-			most := limits[fmt.Sprintf("limit_%d", row)] >> shape["log_virtual"]
+			most := limits[fmt.Sprintf("limit_%d", row)] / shape["flow_cells"]
 			for _, value := range []uint64{most, most + 1} {
 				if value > 1<<32-1 {
 					continue
@@ -407,6 +406,47 @@ func (b *boundaries) edges() {
 	}
 }
 
+// levels are those of UnivMon: flows of each, in each subepoch that an epoch may have.
+func (b *boundaries) levels() {
+	c, ok := stageConfig[disketch.Config](b.setup.Switch, "disketch")
+	if !ok {
+		return
+	}
+	const parts = 16
+	epoch := int64(1) << c.EpochBits
+	for i := range c.Fragments {
+		shape := c.FragmentConfig(i, b.setup.Switch.ID, b.setup.Switch.Hash)
+		masks, byAddresses := c.Fragments[i].AddressMasks()
+		if shape.NumLevels() == 1 || !byAddresses {
+			continue
+		}
+		flows := make([]*datagram4, shape.NumLevels())
+		for n, found := uint32(0), 0; found < len(flows); n++ {
+			src, dst := uint64(n*0x9e3779b9), uint64(n)<<12|7<<28
+			flow := b.setup.Switch.Hash.Uint64x5(disketch.AddressSeed, (src&masks.Src4)<<32, 0, (dst&1<<32-1&masks.Dst4)<<32, 0, 4)
+			level := univmon.LevelOf(b.setup.Switch.Hash, len(flows), shape.LevelSeed(), flow)
+			if flows[level] != nil {
+				continue
+			}
+			d := usual()
+			d.src, d.dst = address4(uint32(src)), address4(uint32(dst))
+			flows[level] = &d
+			found++
+		}
+		b.now = (b.now/epoch + 1) * epoch
+		for part := range int64(parts) {
+			for k, d := range flows {
+				b.at("level", k%3, b.now+part*epoch/parts, b.now+part*epoch/parts+int64(k)*1000, frame(header.TypeIPv4, d.bytes()))
+			}
+		}
+		b.now += epoch - 1
+	}
+}
+
+func address4(n uint32) string {
+	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, n))).String()
+}
+
 // stays are as long as histograms count, and longer.
 func (b *boundaries) stays() {
 	for _, bits := range []int{39, 40, 41} {
@@ -458,6 +498,9 @@ func TestBoundaries(t *testing.T) {
 			if b.seen[of] == 0 {
 				t.Errorf("%s has no packet for %s", name, of)
 			}
+		}
+		if name == "keys" && b.seen["level"] == 0 {
+			t.Error("the setup with UnivMon has no packet for a level")
 		}
 		again, err := Boundaries(s)
 		if err != nil || !slices.EqualFunc(b.packets, again, func(a, b Packet) bool {

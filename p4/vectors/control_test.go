@@ -43,6 +43,7 @@ type controlPlane struct {
 	fragments map[uint16][]*disketch.Record
 	epochBits int    // of disketch
 	last      uint16 // fragment
+	levels    []int  // by fragment
 }
 
 // Sides of the stages lds, and the names of their controls.
@@ -200,8 +201,12 @@ func (c *controlPlane) schedule(fragment int, r *disketch.Record, flip uint64) {
 
 // subepoch adds one to its bank.
 func (c *controlPlane) subepoch(control string, r *disketch.Record, bank uint64) {
-	for column, v := range r.Cells(0) {
-		c.state.add(control+"cells", 2<<fragmentColumnBits, int(bank)<<fragmentColumnBits|column, uint64(int64(v)))
+	cell := int(bank) << fragmentColumnBits
+	for level := range c.levels[r.Fragment.Sketch] {
+		for _, v := range r.Cells(level) {
+			c.state.add(control+"cells", 2<<fragmentColumnBits, cell, uint64(int64(v)))
+			cell++
+		}
 	}
 	c.state.add(control+"packets", 2, int(bank), r.Packets)
 	c.state.add(control+"value", 2, int(bank), r.Value)
@@ -211,14 +216,13 @@ func (c *controlPlane) subepoch(control string, r *disketch.Record, bank uint64)
 // sampler is the control plane's end of oblivious: of what the switch admits it keeps the smallest ranks
 // of the epoch, and tells the switch when it needs no larger ones.
 type sampler struct {
-	seed      uint64
-	size      int
+	config    oblivious.Config
 	epochBits int
 
 	epoch     uint64
 	begun     bool
 	packets   int              // of the epoch
-	kept      []oblivious.Rank // sorted, at most size
+	kept      []oblivious.Rank // sorted, at most the sample's size
 	threshold uint32
 	samples   map[uint64][]oblivious.Rank // by epoch
 }
@@ -244,8 +248,8 @@ func (c *controlPlane) enter(i int) {
 		write()
 	}
 	s.packets++
-	if s.packets%lowerEvery == 0 && len(s.kept) == s.size {
-		if t := uint32(s.kept[s.size-1].Value >> 32); t != s.threshold {
+	if s.packets%lowerEvery == 0 && len(s.kept) == s.config.Size {
+		if t := uint32(s.kept[s.config.Size-1].Value >> 32); t != s.threshold {
 			s.threshold = t
 			write()
 		}
@@ -259,20 +263,41 @@ func (s *sampler) leave() {
 	}
 }
 
-// admits says whether the switch is to copy the packet with an id, and its rank.
-func (c *controlPlane) admits(id uint64) (rank uint64, ok bool) {
+// admits says whether the switch is to copy the packet with an id and a length, and its hash.
+func (c *controlPlane) admits(id, bytes uint64) (h uint64, ok bool) {
 	s := c.sampler
-	rank = c.family.Uint64(s.seed, id)
-	if uint32(rank>>32) > s.threshold {
-		return rank, false
+	h = c.family.Uint64(s.config.RankSeed(), id)
+	if s.config.Unit != oblivious.Bytes {
+		bytes = 1
 	}
-	r := oblivious.Rank{Value: rank, ID: id}
-	at, found := slices.BinarySearchFunc(s.kept, r, compareRanks)
-	if !found { // a packet that comes twice is one
-		s.kept = slices.Insert(s.kept, at, r)
-		s.kept = s.kept[:min(len(s.kept), s.size)]
+	if uint32(h>>s.config.RankShift()/bytes>>32) > s.threshold {
+		return h, false
 	}
-	return rank, true
+	for _, r := range s.ranks(id, h, bytes) {
+		at, found := slices.BinarySearchFunc(s.kept, r, compareRanks)
+		if !found { // a packet that comes twice is one
+			s.kept = slices.Insert(s.kept, at, r)
+			s.kept = s.kept[:min(len(s.kept), s.config.Size)]
+		}
+	}
+	return h, true
+}
+
+// ranks are those of a packet: one, or by UWRA one for each of its bytes, of which those that a sample of
+// nothing else keeps.
+func (s *sampler) ranks(id, h, bytes uint64) (all []oblivious.Rank) {
+	if s.config.Kind != oblivious.UWRA || s.config.Unit != oblivious.Bytes {
+		return []oblivious.Rank{{Value: h / bytes, ID: id}}
+	}
+	alone, err := oblivious.NewSampler(s.config)
+	if err != nil {
+		panic(err) // a valid configuration's
+	}
+	alone.Insert(id, uint32(bytes), &oblivious.Key{})
+	for _, e := range alone.Sample().Entries {
+		all = append(all, e.Rank)
+	}
+	return all
 }
 
 func compareRanks(a, b oblivious.Rank) int {

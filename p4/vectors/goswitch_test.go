@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirswitch/weir/p4/tables"
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"
 	"github.com/weirswitch/weir/stages/l3"
@@ -37,6 +38,7 @@ type goSwitch struct {
 // seen is what the tap behind the parser saw of a packet.
 type seen struct {
 	id    uint64
+	bytes uint64 // what it counts for in a sample of bytes
 	vid   uint16 // of its tag; 0: none, or one of a priority alone
 	alive bool
 	// It is a message of neighbour discovery; it is one that p4/tna follows.
@@ -201,12 +203,23 @@ func (t tap) Stage(int) pipeline.Stage { return t }
 func (t tap) Process(b *packet.Batch) {
 	p := &b.Pkts[0]
 	*t.seen = seen{
-		id: p.ID, alive: p.Reason == 0, discovery: p.Reason == 0 && l3.Discovery(p, b.Data(p)),
+		id: p.ID, bytes: sampleBytes(p, b.Data(p)), alive: p.Reason == 0, discovery: p.Reason == 0 && l3.Discovery(p, b.Data(p)),
 		plain: p.Reason == 0 && plain(p, b.Data(p)),
 	}
 	if p.Flags.Has(packet.FlagVLAN) {
 		t.seen.vid = p.VLAN & 0xfff
 	}
+}
+
+// sampleBytes is the length of an Ethernet frame with what IP declares, or of other packets behind the link header, without a tag.
+func sampleBytes(p *packet.Packet, data []byte) uint64 {
+	switch {
+	case p.Flags.Has(packet.FlagIPv4):
+		return header.EthernetLen + uint64(header.IPv4At(data, int(p.L3)).TotalLen())
+	case p.Flags.Has(packet.FlagIPv6):
+		return header.EthernetLen + header.IPv6Len + uint64(header.IPv6At(data, int(p.L3)).PayloadLen())
+	}
+	return max(60, header.EthernetLen+uint64(len(data))-min(uint64(p.L3), uint64(len(data))))
 }
 
 // reasonOwn takes out what the switch itself asks and answers, which with P4 is the control plane's.

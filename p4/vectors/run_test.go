@@ -64,7 +64,7 @@ func newControlPlane(s *Setup, packets []Packet) *controlPlane {
 	}
 	if x, ok := stageConfig[oblivious.Config](s.Switch, "oblivious"); ok {
 		main, _ := x.Samplers(s.Switch.Hash)
-		c.sampler = &sampler{seed: main.RankSeed(), size: main.Size, epochBits: x.EpochBits, samples: map[uint64][]sample.Rank{}}
+		c.sampler = &sampler{config: main, epochBits: x.EpochBits, samples: map[uint64][]sample.Rank{}}
 		c.state.add("oblivious_ingress.packets", 2, 0, 0)
 		c.state.add("oblivious_ingress.bytes", 2, 0, 0)
 	}
@@ -72,6 +72,8 @@ func newControlPlane(s *Setup, packets []Packet) *controlPlane {
 		c.epochBits = x.EpochBits
 		for i := range x.Fragments {
 			c.state.add(fragmentControl(uint16(i))+"missed", 1, 0, 0)
+			shape := x.FragmentConfig(i, s.Switch.ID, s.Switch.Hash)
+			c.levels = append(c.levels, shape.NumLevels())
 		}
 		c.last = uint16(len(x.Fragments) - 1)
 	}
@@ -105,7 +107,7 @@ func points(c *lds.Config, s *tables.Switch) map[int]int {
 func (c *controlPlane) ingress(g *goSwitch, p Packet, r *Result) {
 	m := Message{InPort: p.Port, OutPort: noPort, Arrival: p.Arrival, ID: g.seen.id, Data: p.Data}
 	if c.sampler != nil && g.seen.alive {
-		if rank, ok := c.admits(g.seen.id); ok {
+		if rank, ok := c.admits(g.seen.id, g.seen.bytes); ok {
 			m.Kind, m.Digest = MessageSample, rank
 		}
 	}

@@ -48,11 +48,11 @@ func boolWord(b bool) uint64 {
 	return 0
 }
 
-// addressSeed is that of flows that are addresses.
-const addressSeed = 'A'
+// AddressSeed is that of flows that are addresses.
+const AddressSeed = 'A'
 
 func (k *Keyer) addresses(mask *[4]uint64, version, a, b, c, d uint64) uint64 {
-	return k.family.Uint64x5(addressSeed, a&mask[0], b&mask[1], c&mask[2], d&mask[3], version)
+	return k.family.Uint64x5(AddressSeed, a&mask[0], b&mask[1], c&mask[2], d&mask[3], version)
 }
 
 // address is the flow of a packet whose key is addresses; false: it has none.

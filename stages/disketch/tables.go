@@ -17,3 +17,18 @@ func (c *Config) Hosts(names []string) []bool { return c.ports(names).host }
 
 // WithDefaults returns the fragment with its defaults filled in.
 func (f Fragment) WithDefaults() Fragment { return f.withDefaults() }
+
+// Masks are what of addresses is in a key, zero for what is not: of IPv4, and of IPv6 in two words.
+type Masks struct {
+	Src4, Dst4 uint64
+	Src6, Dst6 [2]uint64
+}
+
+// AddressMasks are those of the fragment's key; false: it is the 5-tuple.
+func (f *Fragment) AddressMasks() (Masks, bool) {
+	k := f.newKeyer(hash.CRC)
+	return Masks{
+		Src4: k.mask4[0] >> 32, Dst4: k.mask4[2] >> 32,
+		Src6: [2]uint64(k.mask6[:2]), Dst6: [2]uint64(k.mask6[2:]),
+	}, !k.tuple
+}

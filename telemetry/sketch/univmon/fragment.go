@@ -170,6 +170,9 @@ func (f *Fragment) SecondMoment() float64 { return f.cells.SumSquares() }
 // Total returns the sum of all values added. It is exact.
 func (f *Fragment) Total() int64 { return f.total }
 
+// SetTotal is for cells that were written as Row gives them: it sets the sum of what was added to them.
+func (f *Fragment) SetTotal(total int64) { f.total = total }
+
 // Levels returns the number of levels.
 func (f *Fragment) Levels() int { return bits.Len64(f.top) }
 
