@@ -11,6 +11,7 @@ import (
 	"github.com/weirswitch/weir/bench/workload"
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/sketch/univmon"
 )
 
 // What the ablation compares. Synthetic and bursty traces are a tenth of the paper's, with a tenth of the memory, so that
@@ -22,7 +23,7 @@ const (
 )
 
 // dsBursty is on/off traffic of web search and Hadoop flows, which come and go; nil: the distributions are not there.
-func dsBursty(o Options, shrink int) (*workload.Trace, error) {
+func dsBursty(o Options, packets int) (*workload.Trace, error) {
 	data := o.Data
 	if data == "" {
 		data = netsim.DataDir()
@@ -36,7 +37,7 @@ func dsBursty(o Options, shrink int) (*workload.Trace, error) {
 		// One flow in 20 is of web search: these have most of the packets.
 		sizes = append(sizes, slices.Repeat([]func(float64) float64{d.Quantile}, 1+18*i)...)
 	}
-	return workload.OnOff{Packets: 2_000_000 / shrink, Seconds: 5, Sizes: sizes, Seed: o.Seed}.Trace()
+	return workload.OnOff{Packets: packets, Seconds: 5, Sizes: sizes, Seed: o.Seed}.Trace()
 }
 
 // dsScenario is a trace in the fat tree.
@@ -56,7 +57,7 @@ func dsScenarios(o Options) (all []dsScenario, err error) {
 	if err != nil {
 		return nil, err
 	}
-	bursty, err := dsBursty(o, dsAblationShrink)
+	bursty, err := dsBursty(o, 2_000_000/dsAblationShrink)
 	if err != nil {
 		return nil, err
 	}
@@ -140,14 +141,18 @@ func (t *dsTraffic) wholeWindow(c dsRun) (*dsOutcome, error) {
 
 // distributed is a sketch that is spread by columns (Gu et al., "Per-flow network measurement with Distributed Sketch", as
 // the paper describes it): of each row a switch has as many columns as its memory holds, and a flow's cell in a row
-// is one of all columns on its path.
+// is one of all columns on its path. UnivMon has one for each level, with an equal part of the memory.
 func (t *dsTraffic) distributed(kind disketch.Kind, memory []int, seed uint64) []float64 {
 	const rows = aggregatedRows
+	levels := 1
+	if kind == disketch.UnivMon {
+		levels = univmon.Levels
+	}
 	width := make([]uint64, len(memory))
 	cells := make([][]int64, len(memory))
 	for i, m := range memory {
-		width[i] = max(uint64(m/4/rows), 1)
-		cells[i] = make([]int64, rows*width[i])
+		width[i] = max(uint64(m/4/rows/levels), 1)
+		cells[i] = make([]int64, rows*width[i]*uint64(levels))
 	}
 	where := func(f *dsFlow, row uint64) (cell *int64, sign int64) {
 		total := uint64(0)
@@ -156,8 +161,11 @@ func (t *dsTraffic) distributed(kind disketch.Kind, memory []int, seed uint64) [
 		}
 		h := hash.Uint64x2(seed, 'd'<<8|row, f.hash)
 		column := hash.Reduce(h, total)
-		if sign = 1; kind == disketch.CountSketch && h&1 != 0 {
+		if sign = 1; kind != disketch.CountMin && h&1 != 0 {
 			sign = -1
+		}
+		if levels > 1 {
+			row += rows * uint64(univmon.Level(levels, dsLevelSeed(seed), f.hash))
 		}
 		for _, node := range f.path {
 			if column < width[node] {

@@ -11,7 +11,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/sketch/univmon"
 )
 
-// What fig13 keeps beside the cells, the same for both systems.
+// What fig13 keeps beside the cells, the same for all systems, of a trace of the paper's size.
 const (
 	fig13Entries = 1024 // candidates for each level, at each edge switch
 	fig13Heavy   = 1000 // heavy flows of each level that the answer uses
@@ -20,7 +20,7 @@ const (
 // disketchFig13 measures figure 13: the relative error of the entropy of all flows by
 // UnivMon, in the fat tree with unequal memories. In the synthetic trace each
 // flow has its own source address, so the entropy of the flows is that of these
-// addresses.
+// addresses. The ablation is of the traces and memories that it has elsewhere.
 func disketchFig13(ctx context.Context, o Options) ([]Row, error) {
 	tr, err := dsTreeTraffic(o)
 	if err != nil {
@@ -29,10 +29,16 @@ func disketchFig13(ctx context.Context, o Options) ([]Row, error) {
 	var t table
 	t.describe("synthetic", tr)
 	if o.Quick {
-		err := t.fig13(ctx, o, tr, "", []int{32, 128, 512}, 3)
-		return t, err // A capture does not shrink.
+		if err := t.fig13(ctx, o, tr, "", []int{32, 128, 512}, 3); err != nil { // A capture does not shrink.
+			return nil, err
+		}
+		err := t.fig13Ablation(ctx, o)
+		return t, err
 	}
 	if err := t.fig13(ctx, o, tr, "", []int{16, 32, 64, 128, 256, 512}, 3); err != nil {
+		return nil, err
+	}
+	if err := t.fig13Ablation(ctx, o); err != nil {
 		return nil, err
 	}
 	if tr, err = dsRealmixTraffic(o); err != nil || tr == nil {
@@ -50,32 +56,55 @@ func (t *table) fig13(ctx context.Context, o Options, tr *dsTraffic, prefix stri
 	var ratios []float64
 	for i, kb := range sizes {
 		var disco, sketch float64
-		systems := map[string]sample{}
 		for s := range seeds {
 			o.progress(i*int(seeds)+int(s), len(sizes)*int(seeds), fmt.Sprintf("%s%d KB", prefix, kb))
-			a, b, all, err := tr.entropies(ctx, o, kb<<10/o.dsShrink(), o.Seed+s)
+			p, err := tr.entropies(ctx, kb<<10/o.dsShrink(), 1, o.Seed+s, false)
 			if err != nil {
 				return err
 			}
-			for name, bits := range all {
-				systems[name] = append(systems[name], math.Abs(bits-exact)/exact)
-			}
-			disco += math.Abs(a-exact) / exact / float64(seeds)
-			sketch += math.Abs(b-exact) / exact / float64(seeds)
+			disco += math.Abs(p["disco.rows"]-exact) / exact / float64(seeds)
+			sketch += math.Abs(p["autonomous.checked"]-exact) / exact / float64(seeds)
 		}
 		name := fmt.Sprintf("%sentropy.%dKB.", prefix, kb)
 		t.add(name+"error.disco", "ratio", disco, fmt.Sprintf("mean of %d placements of memory", seeds), "neither")
 		t.add(name+"error.disketch", "ratio", sketch, "Fig. 13 shows curves", "lower")
-		for _, how := range dsDivisions {
-			for _, d := range dsDecoders {
-				system := how.name + "." + d.name
-				t.add(name+"error."+system, "ratio", systems[system].mean(), fmt.Sprintf("mean of %d placements of memory", seeds), "lower")
-			}
-		}
 		t.against(name+"disco_over_disketch", "ratio", disco/sketch, 2, "DiSketch, Section 6.2", "higher")
 		ratios = append(ratios, math.Log(disco/sketch))
 	}
 	t.against(prefix+"entropy.disco_over_disketch", "ratio", math.Exp(sample(ratios).mean()), 2, "DiSketch, Section 6.2; geometric mean over the sizes", "higher")
+	return nil
+}
+
+// fig13Ablation adds the errors of all systems.
+func (t *table) fig13Ablation(ctx context.Context, o Options) error {
+	all, err := dsScenarios(o)
+	if err != nil {
+		return err
+	}
+	sizes := []int{16, 64, 256}
+	for i := range all {
+		s := &all[i]
+		exact := s.traffic.entropy()
+		t.add("ablation."+s.name+".entropy.exact", "bits", exact, s.traffic.trace, "neither")
+		for j, kb := range sizes {
+			o.progress(i*len(sizes)+j, len(all)*len(sizes), fmt.Sprintf("ablation, %s, %d KB", s.name, kb))
+			errors := map[string]sample{}
+			for p := range o.placements() {
+				bits, err := s.traffic.entropies(ctx, kb<<10/s.shrink, s.shrink, o.Seed+uint64(p), true)
+				if err != nil {
+					return err
+				}
+				for name, x := range bits {
+					errors[name] = append(errors[name], math.Abs(x-exact)/exact)
+				}
+			}
+			name := fmt.Sprintf("ablation.%s.entropy.%dKB.error.", s.name, kb)
+			for _, system := range dsSystems() {
+				mean, half := errors[system.name].mean(), errors[system.name].half()
+				t.add(name+system.name, "ratio", mean, fmt.Sprintf("%s; 95 %% of the mean of %d placements: %.3g to %.3g", system.source, o.placements(), max(mean-half, 0), mean+half), "lower")
+			}
+		}
+	}
 	return nil
 }
 
@@ -90,50 +119,50 @@ func (t *dsTraffic) entropy() float64 {
 	return math.Log2(total) - sum/total
 }
 
-// entropies are the estimates of DISCO and of DiSketch, from the same candidates.
-func (t *dsTraffic) entropies(ctx context.Context, o Options, memory int, seed uint64) (disco, sketch float64, all map[string]float64, err error) {
+// entropies are the estimates of the systems, from the same candidates, of a trace that is so much smaller than the paper's: of DISCO and of the
+// default alone, or of all.
+func (t *dsTraffic) entropies(ctx context.Context, memory, shrink int, seed uint64, every bool) (map[string]float64, error) {
 	memories := dsMemories(len(t.net.graph.Nodes), memory, true, seed)
-	candidate, err := t.candidates(seed)
+	candidate, err := t.candidates(seed, fig13Entries/shrink)
 	if err != nil {
-		return 0, 0, nil, err
+		return nil, err
 	}
-	x, err := t.disco(disketch.UnivMon, memories, seed)
-	if err != nil {
-		return 0, 0, nil, err
+	wanted := func(f *dsFlow) bool { return candidate[f.hash] }
+	var p *dsPlaced
+	if every {
+		if p, err = t.placed(ctx, disketch.UnivMon, memories, seed, 1000, wanted, false); err != nil {
+			return nil, err
+		}
+	} else {
+		p = &dsPlaced{estimate: map[string][]float64{}}
+		if p.estimate["disco.rows"], err = t.disco(disketch.UnivMon, memories, seed); err != nil {
+			return nil, err
+		}
+		out, err := t.run(ctx, dsRun{kind: disketch.UnivMon, how: dsAutonomous, memory: memories, seed: seed, trials: 1000, wanted: wanted, ways: []disketch.Composition{disketch.Checked}})
+		if err != nil {
+			return nil, err
+		}
+		p.estimate["autonomous.checked"] = out.estimate[0]
 	}
-	entropy := func(estimate []float64) float64 {
+	all := map[string]float64{}
+	for name, estimate := range p.estimate {
 		var flows []univmon.Flow
 		for i := range t.flows {
 			if h := t.flows[i].hash; candidate[h] {
 				flows = append(flows, univmon.Flow{Hash: h, Level: univmon.Level(univmon.Levels, dsLevelSeed(seed), h), Value: estimate[i]})
 			}
 		}
-		bits, _ := univmon.NewSample(fig13Heavy, flows).Entropy(float64(t.packets))
-		return bits
+		all[name], _ = univmon.NewSample(fig13Heavy/shrink, flows).Entropy(float64(t.packets))
 	}
-	all = map[string]float64{}
-	run := dsRun{kind: disketch.UnivMon, memory: memories, seed: seed, trials: 1000, wanted: func(f *dsFlow) bool { return candidate[f.hash] }}
-	for _, d := range dsDecoders {
-		run.ways = append(run.ways, d.how)
-	}
-	outs, err := t.divide(ctx, run, dsDivided())
-	if err != nil {
-		return 0, 0, nil, err
-	}
-	for k, out := range outs {
-		for i, d := range dsDecoders {
-			all[dsDivisions[k].name+"."+d.name] = entropy(out.estimate[i])
-		}
-	}
-	return entropy(x), all["autonomous.checked"], all, nil
+	return all, nil
 }
 
 // candidates are the flows in the tables beside the fragments of the edge
 // switches, where each flow enters the network.
-func (t *dsTraffic) candidates(seed uint64) (map[uint64]bool, error) {
+func (t *dsTraffic) candidates(seed uint64, room int) (map[uint64]bool, error) {
 	tables := map[uint64]*univmon.Candidates[struct{}]{}
 	for _, e := range t.net.edge {
-		c, err := univmon.NewCandidates[struct{}](univmon.Levels, fig13Entries, hash.Uint64(seed, uint64(e)))
+		c, err := univmon.NewCandidates[struct{}](univmon.Levels, room, hash.Uint64(seed, uint64(e)))
 		if err != nil {
 			return nil, err
 		}

@@ -23,8 +23,12 @@ const (
 	fig14Measured = 300
 )
 
+// fig14Coarse are the coefficients of variation of traces that the paper does not have.
+var fig14Coarse = []float64{0, 0.9, 1.8}
+
 // disketchFig14 measures figure 14: the normalised error along one path, by the
-// coefficients of variation of the switches' memories and of their background traffic.
+// coefficients of variation of the switches' memories and of their background traffic. On the paper's trace all combinations are measured, on bursty
+// traffic and a capture some.
 func disketchFig14(ctx context.Context, o Options) ([]Row, error) {
 	grid, repeats := []float64{0, 0.3, 0.6, 0.9, 1.2, 1.5, 1.8}, 10
 	if o.Quick {
@@ -35,18 +39,52 @@ func disketchFig14(ctx context.Context, o Options) ([]Row, error) {
 		return nil, err
 	}
 	var t table
-	t.add("packets", "packets", float64(trace.Len()), trace.Name, "neither")
+	if err := t.fig14(ctx, o, "", trace, grid, repeats); err != nil {
+		return nil, err
+	}
+	err = t.fig14Traces(ctx, o, repeats)
+	return t, err
+}
+
+// fig14Traces adds the rows of bursty traffic and of a capture.
+func (t *table) fig14Traces(ctx context.Context, o Options, repeats int) error {
+	bursty, err := dsBursty(o, fig14Packets)
+	if err != nil {
+		return err
+	}
+	realmix, err := dsRealmix(o)
+	if err != nil {
+		return err
+	}
+	for _, s := range []struct {
+		prefix string
+		trace  *workload.Trace
+	}{{"bursty.", bursty}, {"realmix.", realmix}} {
+		if s.trace == nil {
+			o.progress(0, 1, s.prefix+" is not there: see --data")
+			continue
+		}
+		if err := t.fig14(ctx, o, s.prefix, s.trace, fig14Coarse, repeats); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fig14 adds the rows of a trace.
+func (t *table) fig14(ctx context.Context, o Options, prefix string, trace *workload.Trace, grid []float64, repeats int) error {
+	t.add(prefix+"packets", "packets", float64(trace.Len()), trace.Name, "neither")
 	won, wonRows, cells := 0, 0, 0
 	overN1, coordinated := sample{}, sample{}
 	for i, width := range grid {
 		for j, load := range grid {
-			o.progress(i*len(grid)+j, len(grid)*len(grid), fmt.Sprintf("CoV of memory %g, of load %g", width, load))
+			o.progress(i*len(grid)+j, len(grid)*len(grid), fmt.Sprintf("%sCoV of memory %g, of load %g", prefix, width, load))
 			e, err := fig14Cell(ctx, o, trace, width, load, repeats)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			name := strings.ReplaceAll(fmt.Sprintf("width_%.1f.load_%.1f", width, load), "_0.", "_0p")
-			name = strings.ReplaceAll(name, "_1.", "_1p")
+			name = prefix + strings.ReplaceAll(name, "_1.", "_1p")
 			t.add(name+".log10_nrmse.disco", "log10", e.disco, "Fig. 14 shows a heat map", "neither")
 			t.add(name+".log10_nrmse.disketch", "log10", e.disketch, "Fig. 14 shows a heat map", "lower")
 			t.add(name+".improvement", "log10", e.disco-e.disketch, "Fig. 14 shows a heat map", "higher")
@@ -74,12 +112,12 @@ func disketchFig14(ctx context.Context, o Options) ([]Row, error) {
 		for _, x := range r.of {
 			logs = append(logs, math.Log(x))
 		}
-		t.add(r.name, "ratio", slices.Max(r.of), "the worst cell: the largest of many ratios, each of a few draws", "lower")
-		t.add(r.name+"_mean", "ratio", math.Exp(logs.mean()), "geometric mean of the cells", "lower")
+		t.add(prefix+r.name, "ratio", slices.Max(r.of), "the worst cell: the largest of many ratios, each of a few draws", "lower")
+		t.add(prefix+r.name+"_mean", "ratio", math.Exp(logs.mean()), "geometric mean of the cells", "lower")
 	}
-	t.against("cells_won", "ratio", float64(won)/float64(cells), 1, "DiSketch Fig. 14", "higher")
-	t.against("cells_won_rows", "ratio", float64(wonRows)/float64(cells), 1, "the same by the paper's composition", "higher")
-	return t, nil
+	t.against(prefix+"cells_won", "ratio", float64(won)/float64(cells), 1, "DiSketch Fig. 14", "higher")
+	t.against(prefix+"cells_won_rows", "ratio", float64(wonRows)/float64(cells), 1, "the same by the paper's composition", "higher")
+	return nil
 }
 
 // fig14Errors are logarithms of normalised errors.

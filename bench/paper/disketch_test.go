@@ -160,6 +160,21 @@ func TestDSOrder(t *testing.T) {
 	}
 }
 
+// TestEntropies: with memory in plenty each system of the ablation finds the entropy.
+func TestEntropies(t *testing.T) {
+	tr := smallTraffic(t)
+	bits, err := tr.entropies(t.Context(), 4<<20, 10, 1, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exact := tr.entropy()
+	for _, system := range dsSystems() {
+		if x, ok := bits[system.name]; !ok || math.Abs(x-exact) > 0.05*exact {
+			t.Errorf("%s: %.3f bits, %.3f are exact", system.name, x, exact)
+		}
+	}
+}
+
 // TestSuMax compares with a Count-Min of the same cells: never below the truth,
 // never above Count-Min.
 func TestSuMax(t *testing.T) {
