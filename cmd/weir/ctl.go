@@ -149,6 +149,9 @@ func (o *ctlOptions) call(ctx context.Context, most time.Duration, f func(contex
 		return usageError(fmt.Errorf("--timeout %v: choose a length of time above 0, as 10s", o.timeout))
 	}
 	client, where, err := o.client()
+	if errors.Is(err, errNoSwitch) {
+		return err
+	}
 	if err != nil {
 		return usageError(err)
 	}
@@ -204,6 +207,9 @@ func (o *ctlOptions) findSocket() (string, error) {
 	return chooseSocket(filepath.Glob(control.DefaultSocket("*")))
 }
 
+// errNoSwitch says that no switch runs here, which is no fault of the command line.
+var errNoSwitch = errors.New("no switch")
+
 // chooseSocket takes the one socket at which a switch answers. A killed switch leaves its socket behind.
 func chooseSocket(found []string, err error) (string, error) {
 	if err != nil {
@@ -216,9 +222,9 @@ func chooseSocket(found []string, err error) (string, error) {
 	case len(live) > 1:
 		return "", fmt.Errorf("there are several switches: choose one with --name, from %s", strings.Join(switchNames(live), ", "))
 	case len(stale) > 0:
-		return "", fmt.Errorf("no switch runs: %s ended without removing its control socket: start it again, or name another switch's socket with --socket", strings.Join(switchNames(stale), ", "))
+		return "", fmt.Errorf("%w runs: %s ended without removing its control socket: start it again, or name another switch's socket with --socket", errNoSwitch, strings.Join(switchNames(stale), ", "))
 	}
-	return "", errors.New("no switch has a control socket at the default path: start one, or name its socket with --socket")
+	return "", fmt.Errorf("%w has a control socket at the default path: start one, or name its socket with --socket", errNoSwitch)
 }
 
 func askPorts(ctx context.Context, c *control.Client, o *ctlOptions) (json.RawMessage, func(io.Writer) error, error) {

@@ -68,6 +68,9 @@ func (o *ctlOptions) rates(ctx context.Context, ro ratesOptions, parts []ratesPr
 	if ro.interval < 100*time.Millisecond {
 		return usageError(fmt.Errorf("--interval %v: choose 100ms or more", ro.interval))
 	}
+	if ro.count < 0 {
+		return usageError(fmt.Errorf("--count %d: choose 1 or more, or 0 to go on until Ctrl-C", ro.count))
+	}
 	if ro.once && !ro.watch {
 		ro.count = 1
 	}

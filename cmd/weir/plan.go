@@ -75,7 +75,7 @@ func makePlan(o planOptions, out io.Writer) error {
 	if o.queries != "" {
 		f, err := os.Open(o.queries)
 		if err != nil {
-			return fmt.Errorf("read queries: %w", err)
+			return usageError(fmt.Errorf("read queries: %w: name a readable file of queries, as docs/pint.md shows one", err))
 		}
 		defer f.Close()
 		if o.Queries, err = pintplan.ReadQueries(f); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"path/filepath"
 	"strings"
@@ -39,6 +40,9 @@ func TestStaleSocket(t *testing.T) {
 		path, err := chooseSocket(tt.found, nil)
 		if path != tt.path || (err == nil) != (tt.err == "") || err != nil && !strings.HasPrefix(err.Error(), tt.err) {
 			t.Errorf("%v: %q, %v, want %q, %s", tt.found, path, err, tt.path, tt.err)
+		}
+		if none := strings.HasPrefix(tt.err, "no switch"); none != errors.Is(err, errNoSwitch) {
+			t.Errorf("%v: %v is errNoSwitch: %v", tt.found, err, !none)
 		}
 	}
 }

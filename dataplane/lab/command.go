@@ -87,6 +87,9 @@ func (c *Command) Run(ctx context.Context, file string) error {
 	if outcome != nil && !printed {
 		err = errors.Join(err, c.print(outcome, outcome.WriteText))
 	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return &Failure{fmt.Errorf("lab %s: ended by a signal: %w", config.Name, err), 1}
+	}
 	if err != nil {
 		return &Failure{err, 2}
 	}
@@ -147,9 +150,12 @@ func (c *Command) Down(file string) error {
 		ends, err = []SwitchEnd{}, nil
 	}
 	var printErr error
-	if !errors.Is(err, ErrNotUp) {
+	if err == nil || ends != nil { // a lab that another process holds is not down, nor is one that is not up
 		printErr = c.print(map[string]any{"name": name, "switches": ends}, func(w io.Writer) error {
 			writeEnds(w, ends)
+			if err != nil {
+				return nil
+			}
 			_, err := fmt.Fprintf(w, "lab %s is down\n", name)
 			return err
 		})

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -183,6 +184,9 @@ func (r *Replay) openCaptures() error {
 			continue
 		}
 		in, err := pcapfile.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: name a capture that is there, in pcap or pcapng", err)
+		}
 		if err != nil {
 			return err
 		}

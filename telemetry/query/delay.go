@@ -28,18 +28,21 @@ type Place struct {
 	Port   int
 	Class  string
 
-	ports bool // of ports alone, none of a class
+	ports bool      // of ports alone, none of a class
+	only  Direction // of one direction alone
 }
 
-// ParsePlace reads a place: "s1", "s1:up1", "s1:2", "s1/blue" or "s1/10.0.1.0/24 > 10.0.3.0/24".
+// ParsePlace reads a place: "s1", "s1:up1", "s1:2", "s1/blue" or "s1/10.0.1.0/24 > 10.0.3.0/24". Behind it may be
+// " in" or " out", as answers name points.
 func (e *Engine) ParsePlace(text string) (Place, error) {
+	text, only := directionOf(text)
 	text, class, _ := strings.Cut(text, "/")
 	name, port, hasPort := strings.Cut(text, ":")
 	id, ok := e.Store.Switch(name)
 	if !ok {
 		return Place{}, fmt.Errorf("switch %q sent no records: those are of %v", name, e.Store.Switches())
 	}
-	p := Place{Switch: id, Port: -1, Class: class}
+	p := Place{Switch: id, Port: -1, Class: class, only: only}
 	if hasPort {
 		w := e.wired()
 		n, ok := w.port(id, port)
@@ -57,6 +60,9 @@ func (e *Engine) ParsePlace(text string) (Place, error) {
 // has reports whether a point is at the place.
 func (p *Place) has(point *store.Point) bool {
 	if point.Switch != p.Switch || p.Port >= 0 && p.Port != point.Port() {
+		return false
+	}
+	if p.only != Either && (p.only == Out) != point.Egress() {
 		return false
 	}
 	c := &point.Class

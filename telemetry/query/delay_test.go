@@ -63,6 +63,24 @@ func testBetween(t *testing.T, family hash.Family) {
 	if _, err := e.ParsePlace("nobody"); err == nil || err1 != nil || err2 != nil {
 		t.Fatal(err, err1, err2)
 	}
+	// What an answer calls its points names them again, with their directions.
+	named, err := e.Between(from, to, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err1 := e.ParsePlace(named.From)
+	back, err2 := e.ParsePlace(named.To)
+	if err1 != nil || err2 != nil || !strings.HasSuffix(named.From, " out") || again.only != Out || back.only != In {
+		t.Fatalf("%q to %q: %+v, %v, %+v, %v", named.From, named.To, again, err1, back, err2)
+	}
+	if same, err := e.Between(again, back, nil); err != nil || same.From != named.From || same.To != named.To || same.Delay != named.Delay {
+		t.Errorf("%v, %+v, want %+v", err, same, named)
+	}
+	if wrong, err := e.ParsePlace(strings.TrimSuffix(named.From, "out") + "in"); err != nil {
+		t.Error(err)
+	} else if _, err := e.Between(wrong, to, nil); err == nil {
+		t.Error("a point that is not there has an answer")
+	}
 	for f := range flows {
 		k := key(f)
 		b, err := e.Between(from, to, &k)

@@ -30,17 +30,20 @@ const (
 
 // ParseAt reads measurement points: a place, and "in" or "out" behind it, as in "s1:2 in".
 func (e *Engine) ParseAt(text string) (At, error) {
-	name, direction := text, Either
-	if i := strings.LastIndexByte(text, ' '); i >= 0 {
-		switch text[i+1:] {
-		case "in":
-			name, direction = text[:i], In
-		case "out":
-			name, direction = text[:i], Out
-		}
-	}
-	p, err := e.ParsePlace(strings.TrimSpace(name))
+	name, direction := directionOf(text)
+	p, err := e.ParsePlace(name)
 	return At{p, direction}, err
+}
+
+// directionOf takes "in" or "out" off the end of a measurement point's name.
+func directionOf(text string) (name string, d Direction) {
+	if name, ok := strings.CutSuffix(text, " in"); ok {
+		return strings.TrimSpace(name), In
+	}
+	if name, ok := strings.CutSuffix(text, " out"); ok {
+		return strings.TrimSpace(name), Out
+	}
+	return strings.TrimSpace(text), Either
 }
 
 // HeavyHittersAt asks as HeavyHitters does, but of what passed a measurement point: its sketch says

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weirswitch/weir/config"
@@ -122,6 +123,34 @@ func checkIntervalBits(c *lab.Config, switches []*config.Config) error {
 			default:
 				faults = append(faults, c.SwitchFault(i, "stages.pint.interval_bits", "%d, but %s, which reads the bit (interval_bit), has interval_bits = %d: give both the same", source.IntervalBits, stage, reads.IntervalBits))
 			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// checkEdges reports a lab whose switches run pint, and have no port where packets get their digest or end with it: nothing is measured then.
+func checkEdges(c *lab.Config, switches []*config.Config) error {
+	var faults []error
+	for i, sw := range switches {
+		s, ok := sw.Stages["pint"].(*pint.Config)
+		if !ok || !slices.Contains(sw.Switch.Graph, "pint") {
+			continue
+		}
+		if len(s.Edge) > 0 {
+			return nil
+		}
+		var ports []string
+		for _, cable := range c.Cables() {
+			for end, text := range cable {
+				node, port, _ := strings.Cut(text, ":")
+				other, _, _ := strings.Cut(cable[1-end], ":")
+				if node == c.Switches[i].Name && slices.ContainsFunc(c.Hosts, func(h lab.Host) bool { return h.Name == other }) {
+					ports = append(ports, strconv.Quote(port))
+				}
+			}
+		}
+		if len(ports) > 0 {
+			faults = append(faults, c.SwitchFault(i, "stages.pint.edge", "missing, at all switches of the lab, so no packet gets a digest: name the ports to hosts, edge = [%s]", strings.Join(ports, ", ")))
 		}
 	}
 	return errors.Join(faults...)

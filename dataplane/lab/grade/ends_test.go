@@ -84,8 +84,8 @@ func TestIntervalBits(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bits.toml")
 	for _, c := range []struct{ pint, want string }{
 		{"interval_bits = 30\nedge = [\"p0\"]", ""},
-		{"interval_bits = 30", ""},
-		{"", ""}, // no source
+		{"interval_bits = 30", "stages.pint.edge: missing, at all switches of the lab, so no packet gets a digest: name the ports to hosts, edge = [\"p0\"]"},
+		{"", "stages.pint.edge: missing, at all switches of the lab"},
 		{"edge = [\"p0\"]", "stages.pint.edge: packets that come in here have no interval bit, which lds_egress reads (interval_bit): give stages.pint interval_bits = 30"},
 		{"interval_bits = 29\nedge = [\"p0\"]", "stages.pint.interval_bits: 29, but lds_egress, which reads the bit (interval_bit), has interval_bits = 30: give both the same"},
 	} {

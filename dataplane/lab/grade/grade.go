@@ -43,7 +43,7 @@ func Check(c *lab.Config) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(checkLinkEnds(c, paths.Switches), checkIntervalBits(c, paths.Switches))
+	return errors.Join(checkLinkEnds(c, paths.Switches), checkIntervalBits(c, paths.Switches), checkEdges(c, paths.Switches))
 }
 
 // Report is the outcome. It implements lab.Answers.
