@@ -127,6 +127,32 @@ func TestPair(t *testing.T) {
 	p.quiet()
 }
 
+// TestQuantilesAndLosses: between two switches next to each other on a flow's path the quantiles of single packets' delays are there with their bounds, as are the names of flows that lost
+// packets with how many, as the answers have them; few of many are named, and how many more there are.
+func TestQuantilesAndLosses(t *testing.T) {
+	long(t)
+	w := usual(t)
+	server, asked := asking(t, w)
+	way := w.way(0)
+	p := open(t, browser(t), server.URL+"/#flow="+url.QueryEscape(flowName(0))+"&from="+w.names[way[0]]+"&to="+w.names[way[1]], wide)
+	p.wait("quantiles", `/p50[\s\S]*single packets[\s\S]*p90[\s\S]*p99/.test(document.querySelector('[aria-labelledby="flow-between"]')?.innerText ?? "")`)
+	p.wait("names of flows", `document.querySelectorAll(".lostflows dt").length > 0`)
+	asked.until(t, "losses of all", `"kind":"loss"`, `"limit":5`)
+	names := eval[[]string](p, `[...document.querySelectorAll(".lostflows dt")].map((d) => d.textContent)`)
+	counts := eval[[]string](p, `[...document.querySelectorAll(".lostflows dd")].map((d) => d.innerText)`)
+	flows := map[string]bool{}
+	for i := range w.flows {
+		flows[flowName(i)] = true
+	}
+	for i, name := range names {
+		if len(names) > 5 || !flows[name] || i >= len(counts) || !strings.Contains(counts[i], " lost") {
+			t.Errorf("flows that lost packets are %q: %q", names, counts)
+		}
+	}
+	p.shoot("losses", true)
+	p.quiet()
+}
+
 // TestHistory: a switch, each of its ports and a link have charts of what they carried; the address opens them.
 func TestHistory(t *testing.T) {
 	long(t)

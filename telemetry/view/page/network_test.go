@@ -2,8 +2,10 @@ package page
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -228,7 +230,7 @@ func (w *world) newCounters(sw uint32, epoch uint64) *counters {
 			continue
 		}
 		for _, points := range []map[uint32]*lds.Point{c.in, c.out} {
-			p, err := lds.NewPoint(lds.Config{Rows: 4, Columns: 300, Virtual: 3, IntervalNs: 1 << epochBits, Seed: 1})
+			p, err := lds.NewPoint(lds.Config{Rows: 4, Columns: 300, Virtual: 3, IntervalNs: 1 << epochBits, Samples: 200, LostFlows: 100, Seed: 1})
 			w.check(err)
 			p.Begin(int64(epoch))
 			points[far] = p
@@ -281,6 +283,7 @@ func (w *world) pass(all map[uint32]*counters, flow int, at int64) {
 		c := all[sw]
 		if p := c.in[before]; p != nil {
 			p.Add(query.Hash(hash.XX, k, 0), id, at, length)
+			p.Name(query.Hash(hash.XX, k, 0), nameOf(&k))
 		}
 		c.sample.Add(id, length, &k)
 		c.flows.Add(query.Hash(hash.XX, k, 77), 1, &k)
@@ -293,17 +296,27 @@ func (w *world) pass(all map[uint32]*counters, flow int, at int64) {
 		if hop == 0 && behind != 0 && w.rand.IntN(1000) == 0 {
 			if p := c.out[behind]; p != nil {
 				p.Add(query.Hash(hash.XX, k, 0), id, at, length)
+				p.Name(query.Hash(hash.XX, k, 0), nameOf(&k))
 			}
 			return // lost on the cable
 		}
 		if p := c.out[behind]; p != nil {
 			p.Add(query.Hash(hash.XX, k, 0), id, at, length)
+			p.Name(query.Hash(hash.XX, k, 0), nameOf(&k))
 		}
 		at += 3000 + 1000*int64((sw+behind)%5) // of the cable, the same both ways
 		w.count(sw, before, behind, length)
 	}
 	b := w.digests[path[len(path)-1]]
 	b.Records = append(b.Records, pint.Record{Flow: pint.FlowKey(k), ID: id, Digest: digest, Plan: w.plan.Plan(), Hops: uint8(len(path)), TimeNs: uint64(at)})
+}
+
+// nameOf is the name of a flow of IPv4, by which losses name it.
+func nameOf(k *query.Key) lds.FlowName {
+	return lds.FlowName{
+		Addresses: uint64(binary.LittleEndian.Uint32(k.Src[:])) | uint64(binary.LittleEndian.Uint32(k.Dst[:]))<<32,
+		Ports:     uint64(bits.ReverseBytes16(k.SrcPort)) | uint64(bits.ReverseBytes16(k.DstPort))<<16 | uint64(k.Proto)<<32,
+	}
 }
 
 func (w *world) count(sw, before, behind uint32, length uint32) {

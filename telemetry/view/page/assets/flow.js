@@ -29,8 +29,13 @@ export async function about(flow, window, pair, signal) {
   const known = hops.map((h) => h.switch).filter(Boolean);
   const ends = known.length ? (pair && pair.every((name) => known.includes(name)) ? pair : [known[0], known.at(-1)]) : null;
   const delay = ends ? await delayBetween(flow, ends, one) : null;
-  return { flow, path, latency, frequency, delay, hops, known, ends };
+  // The flows that lost packets there are named by all flows' losses alone.
+  const losses = ends && !(delay instanceof Error) ? await one({ kind: "loss", from: ends[0], to: ends[1], limit: mostNamed }) : null;
+  return { flow, path, latency, frequency, delay, losses, hops, known, ends };
 }
+
+/** mostNamed is of how many flows that lost packets the names are shown. */
+const mostNamed = 5;
 
 /** refused keeps what was refused for what the question is, as where a switch has no measurement point: it would be refused at each refresh. */
 const refused = { of: "", until: 0, fault: null };
@@ -202,13 +207,16 @@ function betweenColumn(a) {
       ["To", d.to],
       ["Mean delay", d.has_delay ? duration(number(d.delay_ns.value)) : "not known", d.has_delay ? delayBounds(d.delay_ns) : "no cell of it was free of loss"],
       ["Deviation", d.has_delay && number(d.std_ns) ? duration(number(d.std_ns)) : null, "of single packets"],
+      ...(d.quantiles ?? []).map((q) => [`p${+(100 * number(q.rank)).toFixed(1)}`, duration(number(q.value)), quantileBounds(q, d)]),
       ["Lost", d.has_loss ? `${si(number(d.lost))} of ${si(number(d.packets))} packets` : "not known", d.has_loss ? `${percent(number(d.packets) ? number(d.lost) / number(d.packets) : 0)} of what it sent` : "no interval was seen whole at both ends"],
       ["Its own", d.has_delay ? percent(number(d.trust)) : null, "share of the cells’ content that is expected to be this flow’s"],
       ["Intervals", `${grouped(number(d.whole_intervals))} of ${grouped(number(d.intervals))} whole`],
+      ["Cells", number(d.kept) < 1 ? `${percent(number(d.kept))} or more` : null, "of the points’ cells are in the records, which are shortened"],
       ["Clocks", d.clocks?.has_offset ? duration(number(d.clocks.offset_ns.value)) + " apart" : null],
     ]),
   );
   if (d.segments?.length) column.append(segments(d.segments));
+  column.append(lostFlows(a.losses) ?? "");
   if (d.clocks?.warning) column.append(note(`${d.clocks.warning}.`, "warn"));
   column.append(missing(d) ?? "");
   return column;
@@ -217,6 +225,27 @@ function betweenColumn(a) {
 /** delayBounds writes the bounds of a delay; without any it is the mean of what was measured, which says nothing of other packets. */
 function delayBounds(b) {
   return number(b.low) === number(b.high) ? "of the packets measured" : between(b, duration);
+}
+
+/** quantileBounds writes the bounds of a quantile of single packets, and of how many it is. */
+function quantileBounds(q, d) {
+  const of = `of ${grouped(number(d.samples))} single packets`;
+  return q.open ? `${duration(number(q.low))} or more, ${of}` : `${between(q, duration)}, ${of}`;
+}
+
+/** lostFlows lists the flows that lost packets between the two points, where these name them. */
+function lostFlows(l) {
+  if (!l || l instanceof Error || (!l.lost_flows?.length && !l.more_unnamed)) return null;
+  const list = l.lost_flows ?? [], rest = [];
+  if (number(l.more_lost_flows)) rest.push(`${grouped(number(l.more_lost_flows))} flows more lost packets.`);
+  if (l.more_unnamed) rest.push("More flows lost packets than lost_flows has room for, or one lost more than 4,096 in an interval.");
+  return el(
+    "section",
+    { class: "lostflows", "aria-labelledby": "flow-lost" },
+    el("h3", { id: "flow-lost" }, "Flows that lost packets there"),
+    list.length ? facts(list.map((f) => [f.flow, `${grouped(number(f.lost))} lost`])) : "",
+    rest.length ? note(rest.join(" ")) : "",
+  );
 }
 
 /** segments lists the pieces of the path, and names the one that takes longest. */
