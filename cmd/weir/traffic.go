@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 
@@ -135,21 +134,26 @@ func (w *workloadFlags) workload() (traffic.Workload, error) {
 // mostCores is how many cores the kernel's calls here know of: those of unix.CPUSet.
 const mostCores = 1024
 
+// processCores are those that the process may work on. They are read as it starts: later its threads may be bound to some of them.
+var processCores, errProcessCores = func() (set unix.CPUSet, err error) {
+	err = unix.SchedGetaffinity(0, &set)
+	return set, err
+}()
+
 // checkCore reports a core that this process may not work on. -1 is any.
 func checkCore(core int) error {
 	if core == traffic.AnyCore {
 		return nil
 	}
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(os.Getpid(), &set); err != nil {
-		return fmt.Errorf("read the cores of this process: %w", err)
+	if errProcessCores != nil {
+		return fmt.Errorf("read the cores of this process: %w", errProcessCores)
 	}
-	if core >= 0 && set.IsSet(core) {
+	if core >= 0 && processCores.IsSet(core) {
 		return nil
 	}
 	var may []string
 	for i := range mostCores {
-		if set.IsSet(i) {
+		if processCores.IsSet(i) {
 			may = append(may, strconv.Itoa(i))
 		}
 	}
