@@ -102,6 +102,9 @@ func (c *controlPlane) point(h *record.Header, body []byte) error {
 	const banks, cells = 2 << ldsPointBits, 2 << (ldsPointBits + ldsRowBits + ldsColumnBits)
 	c.state.add(name("packets"), banks, bank, p.Packets())
 	c.state.add(name("outside"), banks, bank, p.Outside())
+	if p.Packets() == 0 { // its cells are folded to one
+		return nil
+	}
 	for row := range p.Config().Rows {
 		for column := range p.Config().Columns {
 			at := (bank<<ldsRowBits|row)<<ldsColumnBits | column

@@ -348,7 +348,7 @@ func (p *Point) Refuse(packets uint64) { p.outside += packets }
 // Outside returns the number of packets refused for their timestamp.
 func (p *Point) Outside() uint64 { return p.outside }
 
-// Cell returns a cell, 0 <= row < Rows, 0 <= column < Columns.
+// Cell returns a cell of a point that is not folded, 0 <= row < Rows, 0 <= column < Columns.
 func (p *Point) Cell(row, column int) Cell { return p.at(row*p.config.Columns + column) }
 
 // Overfull returns the number of cells that received more than the point has room for. They are refused when points
