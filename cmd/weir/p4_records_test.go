@@ -286,7 +286,11 @@ func (m *switchSums) add(h *record.Header, body []byte) error {
 			return err
 		}
 		cells := m.cells[h.Instance&1]
-		for row := range p.Config().Rows {
+		rows := p.Config().Rows
+		if p.Packets() == 0 { // its cells are folded to one
+			rows = 0
+		}
+		for row := range rows {
 			for column := range p.Config().Columns {
 				if add := p.Cell(row, column); add.Count != 0 {
 					at := [2]int{row, column}
