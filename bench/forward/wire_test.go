@@ -74,11 +74,11 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// TestWireOverPlainVeth: a veth whose far end has neither an XDP program nor generic receive offload, as a bridge's port is at first, takes no
-// live frames: the device is measured through an AF_XDP socket, and the report says so.
-func TestWireOverPlainVeth(t *testing.T) {
+// bridged is a namespace with a bridge between two veth pairs, dut0 and dut1, whose far ends are tx and rx.
+func bridged(t *testing.T, prefix string) *netns.Namespace {
+	t.Helper()
 	netnstest.Require(t)
-	ns := netnstest.New(t, "wwp")
+	ns := netnstest.New(t, prefix)
 	ends := func(a, b string) error {
 		return netns.AddVeth(netns.End{Namespace: ns, Name: a}, netns.End{Namespace: ns, Name: b}, netns.Veth{})
 	}
@@ -90,6 +90,13 @@ func TestWireOverPlainVeth(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return ns
+}
+
+// TestWireOverPlainVeth: a veth whose far end has neither an XDP program nor generic receive offload, as a bridge's port is at first, takes no
+// live frames: the device is measured through an AF_XDP socket, and the report says so.
+func TestWireOverPlainVeth(t *testing.T) {
+	ns := bridged(t, "wwp")
 	c := DefaultWire()
 	c.TX, c.RX, c.TXNamespace, c.RXNamespace = "tx", "rx", ns.Name(), ns.Name()
 	c.Sizes = []int{64, 1519}
@@ -122,19 +129,7 @@ func TestWireOverPlainVeth(t *testing.T) {
 // TestWireOfLimit measures a device that is slower than any source: a bridge whose second port sends 1 Mbit/s, with a queue and a bucket of 14 KiB
 // in all. No trial without loss can have carried more than both allow, whatever else the machine does, and a full load loses frames.
 func TestWireOfLimit(t *testing.T) {
-	netnstest.Require(t)
-	ns := netnstest.New(t, "wwl")
-	ends := func(a, b string) error {
-		return netns.AddVeth(netns.End{Namespace: ns, Name: a}, netns.End{Namespace: ns, Name: b}, netns.Veth{})
-	}
-	for _, err := range []error{
-		ns.DisableIPv6(), ends("tx", "dut0"), ends("rx", "dut1"), ns.AddBridge("br", "dut0", "dut1"),
-		ns.SetUp("tx"), ns.SetUp("rx"), ns.SetUp("dut0"), ns.SetUp("dut1"), ns.SetUp("br"),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	ns := bridged(t, "wwl")
 	port, err := ns.Link("dut1")
 	if err != nil {
 		t.Fatal(err)
