@@ -323,7 +323,56 @@ func TestUnevenEpochs(t *testing.T) {
 	}
 }
 
-var unevenSeeds = flag.Int("uneven-seeds", 4, "seeds of TestUnevenMemories, from 1 on")
+// TestSomeBurstyFlows: where a share of the flows sends in bursts, numbers of subepochs that each switch chooses alone do not make errors larger:
+// not by more than 1.05 with any share and memory, and not in the mean.
+func TestSomeBurstyFlows(t *testing.T) {
+	net, err := dsFatTree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shares, sizes, seeds := []float64{0.01, 0.03, 0.1, 0.3}, []int{2, 8, 32}, uint64(*unevenSeeds)
+	if testing.Short() {
+		shares, sizes, seeds = []float64{0.1}, []int{16}, 1
+	}
+	logs := sample{}
+	for _, share := range shares {
+		errors := make([]dsErrors, len(sizes))
+		for seed := uint64(1); seed <= seeds; seed++ {
+			m := dsMap{net: net}
+			if err := m.traffic(Options{Seed: seed}, share); err != nil {
+				t.Fatal(err)
+			}
+			for i, kb := range sizes {
+				if errors[i] == nil {
+					errors[i] = dsErrors{}
+				}
+				memory := dsMemories(len(net.graph.Nodes), kb<<10/dsAblationShrink, true, seed)
+				run := dsRun{kind: disketch.CountSketch, memory: memory, seed: seed, trials: 1000, wanted: m.wanted, ways: []disketch.Composition{disketch.Checked}}
+				outs, err := m.now.divide(t.Context(), run, []dsDivision{{dsFixed, 0}, {how: dsAutonomous}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for k, name := range []string{"n1", "autonomous"} {
+					errors[i][name] = append(errors[i][name], m.now.squaresOf(outs[k].estimate[0], m.wanted))
+				}
+			}
+		}
+		for i, e := range errors {
+			ratio := e.over("autonomous", "n1")
+			low, high := e.ratioInterval("autonomous", "n1")
+			t.Logf("%g of the flows in bursts, %d KB: n that each switch chooses errs by %.3f of n = 1 (95 %%: %.3f to %.3f), which errs by %.3g packets", share, sizes[i], ratio, low, high, e.rmse("n1"))
+			logs = append(logs, math.Log(ratio))
+			if ratio > 1.05 {
+				t.Errorf("%g of the flows in bursts, %d KB: errors are %.3f of those with n = 1", share, sizes[i], ratio)
+			}
+		}
+	}
+	if mean := math.Exp(logs.mean()); mean > 1 {
+		t.Errorf("errors are %.3f of those with n = 1 in the mean", mean)
+	}
+}
+
+var unevenSeeds = flag.Int("uneven-seeds", 4, "seeds of TestUnevenMemories and TestSomeBurstyFlows, from 1 on")
 
 // TestUnevenMemories: where a path's switches have very uneven memories (a cell of figure 14), numbers of subepochs that each switch chooses alone
 // do not make errors larger. The ratio of one seed is that of ten draws, in which a few heavy flows have most of the error: it is 0.88 to

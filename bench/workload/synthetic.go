@@ -104,7 +104,6 @@ func (c *Synthetic) burst(order []uint32, r *rand.Rand) {
 	if c.Bursts <= 0 {
 		return
 	}
-	waiting := make([]uint16, c.Flows)
 	chosen := make([]bool, c.Flows)
 	for f := range chosen {
 		chosen[f] = r.Float64() < c.Bursts
@@ -113,19 +112,27 @@ func (c *Synthetic) burst(order []uint32, r *rand.Rand) {
 	for _, f := range order {
 		left[f]++
 	}
+	// Of each burst, how many packets it has, how many are yet to come, and before how many of these it is sent.
+	type burst struct{ packets, left, at uint16 }
+	bursts := make([]burst, c.Flows)
 	var out []uint32
 	for _, f := range order {
-		left[f]--
 		if !chosen[f] {
 			out = append(out, f)
 			continue
 		}
-		if waiting[f]++; waiting[f] == burstPackets || left[f] == 0 {
-			for range waiting[f] {
+		b := &bursts[f]
+		if b.left == 0 {
+			b.packets = uint16(min(left[f], burstPackets))
+			b.left, b.at = b.packets, uint16(1+r.IntN(int(b.packets)))
+			left[f] -= uint32(b.packets)
+		}
+		if b.left == b.at {
+			for range b.packets {
 				out = append(out, f)
 			}
-			waiting[f] = 0
 		}
+		b.left--
 	}
 	copy(order, out)
 }

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,6 +65,56 @@ func TestSynthetic(t *testing.T) {
 		if len(ids) != tr.Len() {
 			t.Errorf("%d ids for %d packets", len(ids), tr.Len())
 		}
+	}
+}
+
+// TestBursts: flows that are to send in bursts do, all other packets of a flow being elsewhere, and as many bursts come early as late. So
+// many bursts have a mean further than 0.05 from the middle with a chance below 1e-9, and so many flows a share further than 0.04 from theirs.
+func TestBursts(t *testing.T) {
+	tr, err := Synthetic{Packets: 200_000, Flows: 5000, Seconds: 5, Bursts: 0.3, Seed: 3}.Trace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, tr)
+	runs := map[uint32]int{}
+	bursts, mean, last := 0, 0.0, uint32(0)
+	for i := range tr.Len() {
+		p := tr.At(i)
+		if i == 0 || p.Flow != last {
+			runs[p.Flow]++
+		}
+		last = p.Flow
+	}
+	inBursts := func(f uint32) bool {
+		packets := int(tr.Flows[f].Packets)
+		return packets >= 8 && runs[f] <= (packets+burstPackets-1)/burstPackets
+	}
+	at := map[uint32]int{}
+	for i := range tr.Len() {
+		p := tr.At(i)
+		if !inBursts(p.Flow) {
+			continue
+		}
+		if at[p.Flow]%burstPackets == 0 {
+			bursts++
+			mean += float64(p.TimeNs) / float64(tr.DurationNs)
+		}
+		at[p.Flow]++
+	}
+	large, sending := 0, 0
+	for f := range tr.Flows {
+		if tr.Flows[f].Packets >= 8 {
+			large++
+			if inBursts(uint32(f)) {
+				sending++
+			}
+		}
+	}
+	if share := float64(sending) / float64(large); math.Abs(share-0.3) > 0.04 {
+		t.Errorf("%d of %d flows send in bursts: %.2f, wanted 0.3", sending, large, share)
+	}
+	if mean /= float64(bursts); math.Abs(mean-0.5) > 0.05 {
+		t.Errorf("%d bursts come at %.3f of the trace in the mean, wanted the middle", bursts, mean)
 	}
 }
 

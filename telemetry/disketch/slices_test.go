@@ -145,6 +145,29 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// TestChooseOfFewCells: a fragment of so few cells that their squares say little of when flows send keeps n = 1, however they send.
+func TestChooseOfFewCells(t *testing.T) {
+	for seed := range uint64(20) {
+		flows := map[uint64]int{}
+		r := rand.New(rand.NewPCG(seed, 'f'))
+		for range 400 {
+			flows[r.Uint64()] = 20
+		}
+		var records Records
+		if err := records.Add(sliced(t, CountSketch, 4*(leastCells-1), flows, seed&1 != 0, seed)); err != nil {
+			t.Fatal(err)
+		}
+		e, err := records.Choose(TargetSearch{Epoch: 16, Paths: [][]uint64{{0, 0, 0, 0, 0}}, Trials: 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var choice Choice
+		if log := choice.Found(e); log != 0 {
+			t.Errorf("seed %d: n = 2^%d of %d cells", seed, log, leastCells-1)
+		}
+	}
+}
+
 // TestPlanned: epochs are looked at in slices when they should be, n approaches the goal between them, an assignment has
 // precedence while it is in force, and a target over both.
 func TestPlanned(t *testing.T) {

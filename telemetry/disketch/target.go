@@ -182,10 +182,14 @@ func (m *fragmentModel) dispersion(log uint8, size float64) float64 {
 	return max(sum/((n-1)*m.packets*size*size), 1)
 }
 
+// leastCells is how many cells it takes to know when flows send: of so many a second moment has a relative standard
+// error of a quarter.
+const leastCells = 32
+
 // splits says that n = 2^log makes the squared error of a single row smaller, without a prior: what it adds for time, over the
 // flows, is less than what it takes from collisions, over the cells. Where flows send in bursts no n does.
 func (m *fragmentModel) splits(log uint8) bool {
-	if m.squares == nil || int(log) >= len(m.squares) {
+	if m.squares == nil || int(log) >= len(m.squares) || m.width < leastCells {
 		return false
 	}
 	before, after := m.squares[0], m.squares[log]
