@@ -464,7 +464,7 @@ func (t *table) ablations(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	sizes := []int{8, 16, 32, 64, 128, 256, 512, 1024}
+	sizes := dsMemorySizes
 	if o.Quick {
 		sizes = []int{8, 64, 1024}
 	}

@@ -117,7 +117,7 @@ func docTables(t *testing.T) map[string]string {
 	tables["fragments"] = docTable(fragments, append([]string{"trace, memory"}, kinds...), lines, kinds, func(l, c string) string { return place(l) + c })
 	lines = nil
 	for _, trace := range []string{"synthetic", "bursty", "realmix"} {
-		for _, kb := range []int{8, 16, 32, 64, 128, 256, 512, 1024} {
+		for _, kb := range dsMemorySizes {
 			lines = append(lines, fmt.Sprintf("%s, %d KB", trace, kb))
 		}
 	}
@@ -173,20 +173,22 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// TestMap compares the drawing in docs/images with the kept rows.
+// TestMap compares the drawings in docs/images with the kept rows.
 func TestMap(t *testing.T) {
-	const name = "../../docs/images/disketch-map.svg"
-	result := kept(t, "map")
-	var drawn bytes.Buffer
-	if err := bench.PlotGrids(&drawn, &result, Grids("disketch-map", result.Rows)); err != nil {
-		t.Fatal(err)
-	}
-	if *update {
-		if err := os.WriteFile(name, drawn.Bytes(), 0o644); err != nil {
+	for from, figure := range map[string]string{"map": "disketch-map", "fig12-seed7": "disketch-fig12"} {
+		name := "../../docs/images/" + figure + ".svg"
+		result := kept(t, from)
+		var drawn bytes.Buffer
+		if err := bench.PlotGrids(&drawn, &result, Grids(figure, result.Rows)); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if was, err := os.ReadFile(name); err != nil || !bytes.Equal(was, drawn.Bytes()) {
-		t.Errorf("%s is not drawn from bench/results/disketch/map.json: run go test ./bench/paper -run TestMap -update (%v)", name, err)
+		if *update {
+			if err := os.WriteFile(name, drawn.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if was, err := os.ReadFile(name); err != nil || !bytes.Equal(was, drawn.Bytes()) {
+			t.Errorf("%s is not drawn from bench/results/disketch/%s.json: run go test ./bench/paper -run TestMap -update (%v)", name, from, err)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/bench/workload"
 	"github.com/weirswitch/weir/telemetry/disketch"
 )
@@ -72,6 +73,9 @@ func (f *fig12) realmix(tree *dsNetwork, capture *workload.Trace) ([]Row, error)
 	return f.rows, err
 }
 
+// dsMemorySizes are mean memories of a switch in KB.
+var dsMemorySizes = []int{8, 16, 32, 64, 128, 256, 512, 1024}
+
 // sizes are the mean memories of a switch in KB.
 func (f *fig12) sizes(main bool) []int {
 	switch {
@@ -82,7 +86,7 @@ func (f *fig12) sizes(main bool) []int {
 	case !main:
 		return []int{8, 128, 512}
 	}
-	return []int{8, 16, 32, 64, 128, 256, 512, 1024}
+	return dsMemorySizes
 }
 
 type fig12 struct {
@@ -219,4 +223,41 @@ func memoryFor(sizes []int, c curve, err float64) float64 {
 		}
 	}
 	return math.Inf(1)
+}
+
+// disketchFig12Grids draws what users get: by trace and memory, the errors of what is chosen over those of n = 1, and over those of DISCO.
+func disketchFig12Grids(rows []Row) []bench.Grid {
+	values := map[string]float64{}
+	for _, r := range rows {
+		values[r.Metric] = r.Value
+	}
+	var grids []bench.Grid
+	for _, of := range []struct{ over, under, title string }{
+		{"autonomous.checked", "n1.checked", "Error of the default, n that each switch chooses, over that with n = 1"},
+		{"coordinated.checked", "n1.checked", "Error with n that a collector chooses over that with n = 1"},
+		{"autonomous.checked", "disco.rows", "Error of the default over that of DISCO"},
+	} {
+		g := bench.Grid{Title: of.title, X: "mean memory of a switch", Y: "trace"}
+		for _, trace := range []string{"synthetic", "bursty", "realmix"} {
+			var ratios []float64
+			var texts []string
+			for _, kb := range dsMemorySizes {
+				name := fmt.Sprintf("%s.%dKB.rmse.", trace, kb)
+				over, ok := values[name+of.over]
+				ratio := math.NaN()
+				if ok {
+					ratio = max(over, dsNoError) / max(values[name+of.under], dsNoError)
+				}
+				ratios = append(ratios, ratio)
+				texts = append(texts, fmt.Sprintf("%.2g", ratio))
+			}
+			g.Lines = append(g.Lines, trace)
+			g.Ratios, g.Texts = append(g.Ratios, ratios), append(g.Texts, texts)
+		}
+		for _, kb := range dsMemorySizes {
+			g.Columns = append(g.Columns, fmt.Sprintf("%d KB", kb))
+		}
+		grids = append(grids, g)
+	}
+	return grids
 }

@@ -64,8 +64,11 @@ var Figures = []Figure{
 
 // Grids are the maps that a figure's rows are drawn as; none: they are drawn as any result.
 func Grids(name string, rows []Row) []bench.Grid {
-	if name == "disketch-map" {
+	switch name {
+	case "disketch-map":
 		return disketchMapGrids(rows)
+	case "disketch-fig12":
+		return disketchFig12Grids(rows)
 	}
 	return nil
 }
