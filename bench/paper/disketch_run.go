@@ -272,7 +272,7 @@ func (t *dsTraffic) epoch(c *dsPlayed, e uint64, counters []*disketch.Counter, c
 			}
 		}
 		all[i] = counted[i][n]
-		if c.how == dsCentral || c.dsRun.target > 0 {
+		if c.how != dsFixed {
 			for _, x := range all[i] {
 				f.Observe(x.Record)
 			}

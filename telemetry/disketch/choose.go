@@ -48,18 +48,29 @@ const pays = 0.9
 // Choice is the n that suits the traffic, from what Choose found in the epochs so far: about the last 4. The
 // zero value chooses n = 1.
 type Choice struct {
-	ratio Errors // mean logarithms of the errors over that of n = 1
-	found int
+	ratio  Errors  // mean logarithms of the errors over that of n = 1
+	single float64 // mean logarithm of that
+	found  int
 }
 
-// Found takes what was found in an epoch, and returns the logarithm of n.
+// grows is how much larger than before the squared error of n = 1 is with traffic of which earlier epochs say little: as of twice the packets.
+const grows = 4
+
+// Found takes what was found in an epoch, and returns the logarithm of n. What earlier epochs said for more subepochs
+// is forgotten where traffic has grown.
 func (c *Choice) Found(e Errors) uint8 {
 	if e[0] > 0 && !math.IsInf(e[0], 1) {
+		single := math.Log(e[0])
+		grown := c.found > 0 && single > c.single+math.Log(grows)
 		c.found = min(c.found+1, 4)
+		c.single += (single - c.single) / float64(c.found)
 		for i := range e {
 			x := max(math.Log(e[i]/e[0]), -20)
 			if math.IsInf(x, 1) {
 				x = 20
+			}
+			if grown && c.ratio[i] < x {
+				c.ratio[i] = x
 			}
 			c.ratio[i] += (x - c.ratio[i]) / float64(c.found)
 		}

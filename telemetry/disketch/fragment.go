@@ -144,9 +144,33 @@ type Fragment struct {
 	first     uint64 // epoch that was planned first
 	planned   bool
 	assigned  Assignment
+	load      load
 	// The last epochs by their parity: their n, the errors of their subepochs so
 	// far, and how many subepochs these are.
 	epochs [2]epochState
+}
+
+// load is how much a fragment sees, beside what it saw when it was looked at.
+type load struct {
+	epoch, packets uint64 // of the latest epoch, so far
+	looked         uint64 // packets of the epoch that was last looked at
+	grown          bool   // an epoch since then had more than twice as many
+}
+
+// observe takes what a finished subepoch, or an epoch that was looked at, saw.
+func (l *load) observe(r *Record) {
+	if r.Epoch < l.epoch {
+		return
+	}
+	if r.Epoch > l.epoch {
+		l.epoch, l.packets = r.Epoch, 0
+	}
+	l.packets += r.Seen
+	if r.Squares != nil {
+		l.looked, l.grown = r.Seen, false
+	} else if l.packets > 2*l.looked {
+		l.grown = true
+	}
 }
 
 type epochState struct {
@@ -198,7 +222,7 @@ func (f *Fragment) SetTarget(rho float64) {
 }
 
 // Aim sets the n to approach where there is no target, as its logarithm: each epoch
-// has at most twice or half the subepochs of the one before.
+// has at most twice or half the subepochs of the one before, or one where traffic has grown since the look (Observe).
 func (f *Fragment) Aim(log uint8) { f.goal = min(log, f.config.MaxLog) }
 
 // Assignment is what a collector chose for a fragment, for the epochs From <= E < Until.
@@ -293,6 +317,9 @@ func (f *Fragment) next(epoch uint64) uint8 {
 		if a, ok := f.Assigned(epoch); ok {
 			return a.Log
 		}
+		if f.load.grown {
+			return 0 // The look is not of this traffic.
+		}
 		return min(max(f.goal, max(f.log, 1)-1), f.log+1)
 	}
 	var last, latest *epochState // the latest complete epoch, the latest of all
@@ -317,9 +344,11 @@ func (f *Fragment) next(epoch uint64) uint8 {
 	return 0
 }
 
-// Observe takes the error of a finished subepoch (Equation 4). Epochs that
+// Observe takes the error of a finished subepoch (Equation 4), and how much it saw: with more than twice the packets
+// of the last epoch that was looked at, n is 1 until the next one, unless there is a target or an assignment. Epochs that
 // began two or more ago are over and change nothing, nor do partial records.
 func (f *Fragment) Observe(r *Record) {
+	f.load.observe(r)
 	e := &f.epochs[r.Epoch&1]
 	if !r.Partial && e.known && e.epoch == r.Epoch && e.log == r.Log && e.count < 1<<e.log {
 		e.sum += r.Error()

@@ -168,6 +168,75 @@ func TestChooseOfFewCells(t *testing.T) {
 	}
 }
 
+// TestGrownTraffic: n is 1 from when an epoch had more than twice the packets of the one that was looked at, to the next one that is. An assignment stays
+// in force. What a choice found of less traffic is forgotten.
+func TestGrownTraffic(t *testing.T) {
+	f, err := NewFragment(Config{Kind: CountSketch, Memory: 400, Epochs: 30, Slices: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Aim(2)
+	counter, err := f.NewCounter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, err := f.NewSlices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []uint8
+	play := func(from, to uint64, packets uint64) {
+		for e := from; e < to; e++ {
+			s := f.Begin(e)
+			got = append(got, s.Log)
+			looked := f.Slices(e) > 0
+			if looked {
+				parts.Begin(s, 1)
+				counter.BeginSlice(s)
+			}
+			for sub := range s.N() {
+				if !looked {
+					counter.Begin(s, sub)
+				}
+				for flow := range packets / s.N() {
+					counter.Add(flow, 1, false)
+				}
+				if !looked {
+					f.Observe(counter.Record())
+				}
+			}
+			if looked {
+				if err := parts.Add(counter); err != nil {
+					t.Fatal(err)
+				}
+				parts.Skip()
+				f.Observe(parts.Record())
+			}
+		}
+	}
+	play(0, 8, 1000)
+	play(8, 10, 2000)
+	play(10, 20, 2004)
+	f.Assign(Assignment{Log: 3, From: 22, Until: 24})
+	play(20, 24, 5000)
+	if want := []uint8{0, 0, 1, 2, 0, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0, 0, 0, 1, 2, 2, 2, 0, 3, 3}; !slices.Equal(got, want) {
+		t.Errorf("n = 2^%v, want 2^%v", got, want)
+	}
+	var c Choice
+	for range 8 {
+		c.Found(Errors{1, 0.1, 0.1, 0.1, 0.1})
+	}
+	if c.Log() == 0 {
+		t.Error("n = 1 where more pays")
+	}
+	if log := c.Found(Errors{3, 2.85, 2.85, 2.85, 2.85}); log == 0 {
+		t.Error("one look was enough to forget eight")
+	}
+	if log := c.Found(Errors{50, 47.5, 47.5, 47.5, 47.5}); log != 0 {
+		t.Errorf("n = 2^%d by looks at less traffic", log)
+	}
+}
+
 // TestPlanned: epochs are looked at in slices when they should be, n approaches the goal between them, an assignment has
 // precedence while it is in force, and a target over both.
 func TestPlanned(t *testing.T) {
