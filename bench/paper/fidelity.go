@@ -29,6 +29,8 @@ type Claim struct {
 	// Differs is where workload, topology, rival or metric are not the paper's; of a claim that is
 	// not measured, why.
 	Differs string
+	// Shown is the command of the test that shows a claim which is kept, and of which there is no figure to measure.
+	Shown string
 	// Spread is how far, as a share, another run's rows may be from the page's beside their confidence
 	// intervals: by the runs' luck, and by a quick run's smaller size. 0: defaultSpread. Above 1:
 	// not comparable, for rates of a machine.
@@ -123,7 +125,11 @@ func Page(papers []PaperClaims, results Results) (string, error) {
 		for i := range p.Claims {
 			c := &p.Claims[i]
 			if c.Figure == "" {
-				fmt.Fprintf(&b, "| %s | %s | not done | | %s | |\n", c.Where, c.Says, c.Differs)
+				state, shown := "not done", ""
+				if c.Shown != "" {
+					state, shown = "done, without a figure", "`"+c.Shown+"`"
+				}
+				fmt.Fprintf(&b, "| %s | %s | %s | | %s | %s |\n", c.Where, c.Says, state, c.Differs, shown)
 				continue
 			}
 			method, err := c.cells(c.Method, results)
