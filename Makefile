@@ -288,7 +288,7 @@ p4-test: ## the Go stages do what the P4 programs do on BMv2, afresh (P4C_BM2, S
 	$(P4_TEST) -run '^(TestMixedLab|TestP4Bridge|TestP4Records|TestP4QueuedPackets)$$' ./cmd/weir | $(P4_QUIET)
 
 .PHONY: p4-mutants
-p4-mutants: ## change lines of the P4 programs, one at a time: the vectors find each change, or P4_PACKETS=600 do (P4C_BM2, SIMPLE_SWITCH; root; MUTANT, a part of a name)
+p4-mutants: ## change lines of the P4 programs, one at a time: the vectors find each change, or P4_PACKETS=600 do (P4C_BM2, SIMPLE_SWITCH; root; MUTANT, a regular expression of names)
 	$(P4_REQUIRE) WEIR_P4_MUTANTS="$(or $(MUTANT),all)" WEIR_P4_PACKETS=$(if $(filter-out file,$(origin P4_PACKETS)),$(P4_PACKETS),600) \
 		$(P4_TEST) -run '^TestMutants' ./p4/vectors | $(P4_QUIET)
 
