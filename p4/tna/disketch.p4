@@ -35,6 +35,7 @@ struct ingress_metadata_t {
     flow_t flow;
     bit<32> flow_hash;
     bit<32> flow_high;
+    bit<1> from_edge;
 }
 
 parser ingress_parser(packet_in pkt, out ingress_headers_t hdr, out ingress_metadata_t md,
@@ -72,7 +73,7 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
 
     apply {
         bridge();
-        forward.apply(intrinsic.ingress_port, tm, deparser);
+        forward.apply(intrinsic.ingress_port, md.from_edge, tm, deparser);
         ports.apply(intrinsic.ingress_port, hdr.bridge.from_host);
         message.apply(hdr.packet, md.packet, md.block, md.flow);
         hash_flow.apply(md.block, md.flow, md.flow_high, md.flow_hash);

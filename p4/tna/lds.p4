@@ -1,7 +1,7 @@
 // The Lossy Difference Sketch on Tofino 1: points at the arrival and at the departure of
 // packets, which go from port to port.
 //
-//   ingress  messages ─> packet id, flow hash ─> lds_packet ─> lds_ingress ─ bridge ─> egress: lds_egress
+//   ingress  messages ─> packet id, flow hash ─> lds_columns ─> lds_ingress ─ bridge ─> egress: lds_egress
 //
 // What this target does otherwise than stages/lds: include/lds_control.p4, and
 // include/parser.p4 of packets that it does not measure. Two rows, virtual = 1, a rate each,
@@ -14,8 +14,9 @@
 #include "include/block.p4"
 #include "include/block_id.p4"
 #include "include/patch.p4"
+#include "include/flow_hash.p4"
 #include "include/lds_control.p4"
-#include "include/lds_packet.p4"
+#include "include/lds_columns.p4"
 
 // The sums of the digest's hash, which egress would need two stages to make again.
 header digest_bridge_t {
@@ -35,6 +36,9 @@ struct ingress_metadata_t {
     flow_t flow;
     bit<32> id_high;
     bit<32> id_low;
+    bit<32> name_high; // of the flow
+    bit<32> name_low;
+    bit<1> from_edge;
 }
 
 parser ingress_parser(packet_in pkt, out ingress_headers_t hdr, out ingress_metadata_t md,
@@ -56,7 +60,9 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
     block_id() id;
     patch() forward;
     lds_digest() digest;
-    lds_packet() packet;
+    flow_hash() name;
+    lds_columns() columns;
+    wire_length() wire;
     lds_ingress() points;
 
     action bridge() {
@@ -73,11 +79,13 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
         if (md.packet.unmeasured == 0 && (hdr.packet.ipv4.isValid() || hdr.packet.ipv6.isValid())) {
             measure();
         }
-        forward.apply(intrinsic.ingress_port, tm, deparser);
+        forward.apply(intrinsic.ingress_port, md.from_edge, tm, deparser);
         message.apply(hdr.packet, md.packet, md.block, md.flow);
         id.apply(md.block, md.id_high, md.id_low);
         digest.apply(md.id_high, md.id_low, hdr.digest.u, hdr.digest.v);
-        packet.apply(hdr.packet, md.block, md.flow, hdr.lds);
+        wire.apply(hdr.packet, hdr.lds.length);
+        name.apply(md.block, md.flow, md.name_high, md.name_low);
+        columns.apply(md.name_high, md.name_low, hdr.lds.column0, hdr.lds.column1);
         points.apply(hdr.packet, from_parser.global_tstamp, intrinsic.ingress_port, hdr.digest.u, hdr.digest.v, hdr.lds);
     }
 }

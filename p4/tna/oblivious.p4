@@ -25,6 +25,7 @@ struct ingress_metadata_t {
     flow_t flow;
     report_t report;
     MirrorId_t session;
+    bit<1> from_edge;
 }
 
 parser ingress_parser(packet_in pkt, out ingress_headers_t hdr, out ingress_metadata_t md,
@@ -57,7 +58,7 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
 
     apply {
         report();
-        forward.apply(intrinsic.ingress_port, tm, deparser);
+        forward.apply(intrinsic.ingress_port, md.from_edge, tm, deparser);
         message.apply(hdr.packet, md.packet, md.block, md.flow);
         id.apply(md.block, md.report.id_high, md.report.id_low);
         sampler.apply(md.packet.unmeasured, md.report.id_high, md.report.id_low, deparser.mirror_type);

@@ -8,6 +8,7 @@
 #include "include/block.p4"
 #include "include/block_id.p4"
 #include "include/id_crcs.p4"
+#include "include/patch.p4"
 #include "include/pint.p4"
 
 const MirrorType_t MIRROR_RECORD = 1;
@@ -55,24 +56,10 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
     messages() message;
     block_id() id;
     id_crcs() crcs;
+    patch() forward;
     pint_hashes() hashes;
     bit<32> p;
     bit<32> q;
-
-    // Patch pairs (stages/patch), and whether the port is one to hosts.
-    action patch_to(PortId_t port, bit<1> edge) {
-        tm.ucast_egress_port = port;
-        hdr.bridge.from_edge = edge;
-    }
-    action unpatched() {
-        deparser.drop_ctl = 1;
-    }
-    table pairs {
-        key = { intrinsic.ingress_port: exact; }
-        actions = { patch_to; unpatched; }
-        default_action = unpatched();
-        size = MAX_PORTS;
-    }
 
     // The parity of the interval of arrival: one entry with the mask of its bit.
     action odd() {
@@ -92,7 +79,6 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
         hdr.bridge.setValid();
         hdr.bridge.kind = BRIDGED;
         hdr.bridge.interval = 0;
-        hdr.bridge.from_edge = 0;
         hdr.bridge.unmeasured = md.packet.unmeasured;
         hdr.bridge.two_shims = md.packet.two_shims;
         hdr.bridge.in_port = (bit<16>)intrinsic.ingress_port;
@@ -104,7 +90,7 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
 
     apply {
         bridge();
-        pairs.apply();
+        forward.apply(intrinsic.ingress_port, hdr.bridge.from_edge, tm, deparser);
         interval.apply();
         if (hdr.bridge.from_edge == 0) {
             count_hop();

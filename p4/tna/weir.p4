@@ -18,6 +18,7 @@
 #include "include/id_crcs.p4"
 #include "include/linear.p4"
 #include "include/sums.p4"
+#include "include/patch.p4"
 #include "include/sample.p4"
 #include "include/clock.p4"
 #include "include/pint.p4"
@@ -28,6 +29,7 @@
 #define LDS_ARRIVALS_STAGE @stage(13)
 #define LDS_DEPARTURES_STAGE @stage(14)
 #include "include/lds_control.p4"
+#include "include/lds_columns.p4"
 
 // What the target counts beyond a packet's bytes: the bridge, and the FCS.
 #define OVERHEAD (sizeInBytes(md.bridge) + sizeInBytes(md.disketch) + sizeInBytes(md.lds) + 4)
@@ -65,8 +67,6 @@ struct ingress_metadata_t {
     bit<32> hash_v;
     bit<32> name_u;
     bit<32> name_v;
-    bit<32> columns_u;
-    bit<32> columns_v;
     bit<32> lds_u;
     bit<32> lds_v;
     bit<32> name_high;
@@ -113,10 +113,7 @@ control flow_hashes(inout ingress_metadata_t md, out bit<32> of_flow, inout lds_
     CRC32C_OF(low_hash);
     CRC32_OF(high_name);
     CRC32C_OF(low_name);
-    CRC32_OF(p_name);
-    CRC32C_OF(q_name);
-    CRC32_OF(column_high);
-    CRC32C_OF(column_low);
+    lds_columns() columns;
 
     // Of the parser's seed, and of the seed 0, under which LDS hashes flow keys.
     action add_keys(bit<32> hash_p, bit<32> hash_q, bit<32> name_p, bit<32> name_q) {
@@ -143,31 +140,6 @@ control flow_hashes(inout ingress_metadata_t md, out bit<32> of_flow, inout lds_
     action second_of_name_q() {
         md.name_low = low_name.get({ md.name_u, md.name_v });
     }
-    // Of the member flowSeed.
-    action set_columns_key(bit<32> key_p, bit<32> key_q) {
-        md.columns_u = key_p;
-        md.columns_v = key_q;
-    }
-    table columns_key {
-        actions = { set_columns_key; }
-        default_action = set_columns_key(0, 0);
-        size = 1;
-    }
-    action first_of_name_p() {
-        md.columns_u = md.columns_u + p_name.get({ SWAP64(md.name_high, md.name_low) });
-    }
-    action first_of_name_q() {
-        md.columns_v = md.columns_v + q_name.get({ SWAP64(md.name_high, md.name_low) });
-    }
-    action mix_columns() {
-        md.columns_u = md.columns_u + md.columns_v;
-    }
-    action columns_p() {
-        lds.column0 = LDS_COLUMN_OF(column_high.get({ md.columns_u, md.columns_v }));
-    }
-    action columns_q() {
-        lds.column1 = LDS_COLUMN_OF(column_low.get({ md.columns_u, md.columns_v }));
-    }
 
     apply {
         keys.apply();
@@ -175,12 +147,7 @@ control flow_hashes(inout ingress_metadata_t md, out bit<32> of_flow, inout lds_
         second_of_hash();
         second_of_name_p();
         second_of_name_q();
-        columns_key.apply();
-        first_of_name_p();
-        first_of_name_q();
-        mix_columns();
-        columns_p();
-        columns_q();
+        columns.apply(md.name_high, md.name_low, lds.column0, lds.column1);
     }
 }
 
@@ -234,25 +201,11 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
     id_crcs() crcs;
     flow_hashes() flow;
     samples() sample;
+    patch() forward;
     pint_hashes() hashes;
     disketch_ports() hosts;
     wire_length() wire;
     lds_ingress() points;
-
-    // Patch pairs (stages/patch), and whether the port is one to hosts.
-    action patch_to(PortId_t port, bit<1> edge) {
-        tm.ucast_egress_port = port;
-        hdr.pint.from_edge = edge;
-    }
-    action unpatched() {
-        deparser.drop_ctl = 1;
-    }
-    table pairs {
-        key = { intrinsic.ingress_port: exact; }
-        actions = { patch_to; unpatched; }
-        default_action = unpatched();
-        size = MAX_PORTS;
-    }
 
     // The parity of the interval of arrival: one entry with the mask of its bit.
     action odd() {
@@ -272,7 +225,6 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
         hdr.pint.setValid();
         hdr.pint.kind = BRIDGED;
         hdr.pint.interval = 0;
-        hdr.pint.from_edge = 0;
         hdr.pint.unmeasured = md.packet.unmeasured;
         hdr.pint.two_shims = md.packet.two_shims;
         hdr.pint.in_port = (bit<16>)intrinsic.ingress_port;
@@ -296,7 +248,7 @@ control ingress(inout ingress_headers_t hdr, inout ingress_metadata_t md, in ing
         if (md.packet.unmeasured == 0 && (hdr.packet.ipv4.isValid() || hdr.packet.ipv6.isValid())) {
             measure();
         }
-        pairs.apply();
+        forward.apply(intrinsic.ingress_port, hdr.pint.from_edge, tm, deparser);
         interval.apply();
         hosts.apply(intrinsic.ingress_port, hdr.disketch.from_host);
         if (hdr.pint.from_edge == 0) {

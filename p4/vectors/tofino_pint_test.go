@@ -63,12 +63,6 @@ func (r *tofinoRun) pintTables(t *testing.T, bridged ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edge := func(port int) uint64 {
-		return bit(slices.Contains(config.Edge, r.setup.Switch.Ports[port].Name)).Uint64()
-	}
-	for in, out := range r.pairs() {
-		r.entry("ingress.pairs", exactly(uint64(in)), "ingress.patch_to", uint64(out), edge(in))
-	}
 	interval := new(big.Int).SetUint64(1 << config.IntervalBits)
 	r.entry("ingress.interval", [][2]*big.Int{{interval, interval}}, "ingress.odd")
 	r.pintHashes(e)
@@ -76,7 +70,7 @@ func (r *tofinoRun) pintTables(t *testing.T, bridged ...string) {
 	const digest = "egress.digest."
 	for i := range r.setup.Switch.Ports {
 		limit := uint64(r.setup.Switch.Ports[i].MaxFrame) + 1 + overhead
-		r.entry(digest+"port", exactly(uint64(i)), digest+"set_port", edge(i), limit, limit-uint64(header.ShimLen(2)))
+		r.entry(digest+"port", exactly(uint64(i)), digest+"set_port", r.edge(i), limit, limit-uint64(header.ShimLen(2)))
 		r.entry(digest+"use.rates", exactly(uint64(i)), digest+"use.filter_rate")
 	}
 	r.entry(digest+"plan", exactly(1, uint64(plan.ID)), digest+"known")

@@ -18,6 +18,7 @@ import (
 	"github.com/weirswitch/weir/stages/oblivious"
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/stages/patch"
+	stagepint "github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/telemetry/hash"
 )
 
@@ -80,9 +81,8 @@ func newTofinoRun(t *testing.T, program string, graph []string, change func(*Set
 	if r.want, err = RunGo(r.setup, r.packets); err != nil {
 		t.Fatal(err)
 	}
-	for in, out := range r.pairs() { // pint.p4 and weir.p4 have another table
-		r.target.entries["ingress.forward.pairs"] = append(r.target.entries["ingress.forward.pairs"],
-			tableEntry{[][2]*big.Int{{big.NewInt(int64(in)), nil}}, "ingress.forward.patch_to", []uint64{uint64(out)}})
+	for in, out := range r.pairs() { // without PINT nothing depends on the edge
+		r.entry("ingress.forward.pairs", exactly(uint64(in)), "ingress.forward.patch_to", uint64(out), r.edge(in))
 	}
 	r.outcome = ran(t, "tna/"+program+".p4", "p4test "+irVersion(t), "p4c's IR, interpreted", len(r.packets))
 	t.Logf("%s: %d packets; left out: %d that the target does not follow", program, len(r.packets), left)
@@ -99,6 +99,12 @@ func (r *tofinoRun) pairs() map[int]int {
 		pairs[number(p[0])], pairs[number(p[1])] = number(p[1]), number(p[0])
 	}
 	return pairs
+}
+
+// edge is 1 for a port to hosts, in PINT's sense.
+func (r *tofinoRun) edge(port int) uint64 {
+	c := r.setup.Switch.Stages["pint"].(*stagepint.Config)
+	return bit(slices.Contains(c.Edge, r.setup.Switch.Ports[port].Name)).Uint64()
 }
 
 // follows leaves out what the target's parser does not follow as Go's does, and fills frames up to what Ethernet has at least.
@@ -522,8 +528,8 @@ func testTofinoLDS(t *testing.T, byShim bool) {
 	sketch := r.setup.Switch.Stages["lds_ingress"].(*lds.Config).Sketch(hash.CRC)
 	r.key("ingress.id.id_key", "ingress.id.set_key", r.parseKey())
 	r.key("ingress.digest.digest_key", "ingress.digest.set_key", hash.Key(sketch.PacketSeed(0)))
-	r.key("ingress.packet.columns_key", "ingress.packet.set_key", hash.Key(sketch.FlowSeed(0)))
-	r.key("ingress.packet.hash_flow.flow_key", "ingress.packet.hash_flow.set_key", hash.Key(0))
+	r.key("ingress.columns.columns_key", "ingress.columns.set_key", hash.Key(sketch.FlowSeed(0)))
+	r.key("ingress.name.flow_key", "ingress.name.set_key", hash.Key(0))
 	r.pointTables(byShim)
 	for i, in := range r.packets {
 		g := r.ingress(t, in)

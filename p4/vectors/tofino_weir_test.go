@@ -39,7 +39,7 @@ func testTofinoWeir(t *testing.T, byShim bool) {
 	sums := hash.Key(sketch.PacketSeed(0))
 	r.key("ingress.id.id_key", "ingress.id.set_key", r.parseKey())
 	r.key("ingress.flow.keys", "ingress.flow.add_keys", r.parseKey(), hash.Key(0))
-	r.key("ingress.flow.columns_key", "ingress.flow.set_columns_key", hash.Key(sketch.FlowSeed(0)))
+	r.key("ingress.flow.columns.columns_key", "ingress.flow.columns.set_key", hash.Key(sketch.FlowSeed(0)))
 	r.key("ingress.sample.keys", "ingress.sample.add_keys", r.rankKey(t), sums)
 	r.key("egress.sums.digest_key", "egress.sums.set_key", sums)
 	r.limit = "ingress.sample.limit"
