@@ -20,10 +20,10 @@ import (
 // What the labs of TestBurstyFrequencies have. Cells are so few that flows share them: estimates err. Errors of one sketch are the luck of its hash functions,
 // so there are several with the default settings, and as many with n = 1 that count the same packets.
 const (
-	burstyFlows    = 30
-	burstySketches = 12 // of either
-	burstyMemory   = 64 // bytes: 16 cells
-	burstyEpochs   = 4  // to compare in, at least
+	burstyFlows    = 60
+	burstySketches = 12  // of either
+	burstyMemory   = 128 // bytes: 32 cells, the fewest of which n is chosen
+	burstyEpochs   = 4   // to compare in, at least
 )
 
 // luck is the chance by which a comparison of this test may fail although nothing is wrong.
@@ -84,8 +84,8 @@ func (b *burstyLab) run(t *testing.T, last bool) (again bool) {
 	}
 	flows := l.burstySenders()
 	began := now()
-	// n follows within the next epochs.
-	until := (began+16)&^15 + 10
+	// Two looks choose n, which follows within the next epochs.
+	until := (began+16)&^15 + 26
 	for now() < until {
 		b.send(l, flows)
 	}
@@ -134,8 +134,9 @@ func (b *burstyLab) run(t *testing.T, last bool) (again bool) {
 	}
 	divided := b.divided(t, &e.Store.Sketches, began)
 	t.Logf("%d epochs of traffic, %d of them whole in all sketches", ended+1-began, ended+1-began-uint64(len(a.missing)))
-	if b.splits && !divided && flows.even(until-10) && !a.missing[until-10] {
-		t.Errorf("epoch %d was counted in slices, all flows sent evenly in it, and no epoch had more than one subepoch", until-10)
+	looked := func(epoch uint64) bool { return flows.even(epoch) && !a.missing[epoch] }
+	if b.splits && !divided && looked(until-26) && looked(until-10) {
+		t.Errorf("epochs %d and %d were counted in slices, all flows sent evenly in them, and no epoch had more than one subepoch", until-26, until-10)
 	}
 	if ended+1-began < uint64(len(a.missing))+burstyEpochs || b.splits && !divided && !last {
 		return !last

@@ -50,11 +50,15 @@ const pays = 0.9
 type Choice struct {
 	ratio  Errors  // mean logarithms of the errors over that of n = 1
 	single float64 // mean logarithm of that
-	found  int
+	found  int     // of how many epochs these are means, at most 4
+	looks  int     // epochs since traffic has grown
 }
 
 // grows is how much larger than before the squared error of n = 1 is with traffic of which earlier epochs say little: as of twice the packets.
 const grows = 4
+
+// leastLooks is how many epochs it takes to choose more than one subepoch: in a single one flows may happen to send evenly, or cells to say so.
+const leastLooks = 2
 
 // Found takes what was found in an epoch, and returns the logarithm of n. What earlier epochs said for more subepochs
 // is forgotten where traffic has grown.
@@ -62,6 +66,9 @@ func (c *Choice) Found(e Errors) uint8 {
 	if e[0] > 0 && !math.IsInf(e[0], 1) {
 		single := math.Log(e[0])
 		grown := c.found > 0 && single > c.single+math.Log(grows)
+		if c.looks++; grown {
+			c.looks, c.single = 1, single
+		}
 		c.found = min(c.found+1, 4)
 		c.single += (single - c.single) / float64(c.found)
 		for i := range e {
@@ -80,10 +87,18 @@ func (c *Choice) Found(e Errors) uint8 {
 
 // Log is the logarithm of the n that is chosen.
 func (c *Choice) Log() uint8 {
+	if c.looks < leastLooks {
+		return 0
+	}
+	return c.ratio.least()
+}
+
+// least is the logarithm of the n whose logarithm of the ratio of errors is the least; 0 unless that pays.
+func (e *Errors) least() uint8 {
 	best, at := math.Log(pays), 0
-	for i := 1; i < len(c.ratio); i++ {
-		if c.found > 0 && c.ratio[i] < best {
-			best, at = c.ratio[i], i
+	for i := 1; i < len(e); i++ {
+		if e[i] < best {
+			best, at = e[i], i
 		}
 	}
 	return uint8(at)
@@ -188,7 +203,8 @@ func (r *Records) chooseAlone(s TargetSearch, network *targetSearch) (map[uint64
 			return nil, err
 		}
 		var c Choice
-		logs[sw] = c.Found(e)
+		c.Found(e)
+		logs[sw] = c.ratio.least()
 	}
 	return logs, nil
 }

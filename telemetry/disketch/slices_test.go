@@ -133,6 +133,9 @@ func TestChoose(t *testing.T) {
 			t.Fatal(err)
 		}
 		var choice Choice
+		if log := choice.Found(e); log != 0 {
+			t.Errorf("%+v: n = 2^%d by one look", c, log)
+		}
 		log := choice.Found(e)
 		plan, ratio, err := records.FindPlan(TargetSearch{Epoch: 16, Paths: path, Trials: 1000})
 		if err != nil {
@@ -162,6 +165,7 @@ func TestChooseOfFewCells(t *testing.T) {
 			t.Fatal(err)
 		}
 		var choice Choice
+		choice.Found(e)
 		if log := choice.Found(e); log != 0 {
 			t.Errorf("seed %d: n = 2^%d of %d cells", seed, log, leastCells-1)
 		}
@@ -234,6 +238,9 @@ func TestGrownTraffic(t *testing.T) {
 	}
 	if log := c.Found(Errors{50, 47.5, 47.5, 47.5, 47.5}); log != 0 {
 		t.Errorf("n = 2^%d by looks at less traffic", log)
+	}
+	if log := c.Found(Errors{50, 5, 5, 5, 5}); log == 0 {
+		t.Error("n = 1 where more pays in two looks")
 	}
 }
 

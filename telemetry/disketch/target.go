@@ -183,8 +183,8 @@ func (m *fragmentModel) dispersion(log uint8, size float64) float64 {
 }
 
 // leastCells is how many cells it takes to know when flows send: of so many a second moment has a relative standard
-// error of a third (sliceCells).
-const leastCells = 16
+// error of a quarter (sliceCells).
+const leastCells = 32
 
 // splits says that n = 2^log makes the squared error of a single row smaller, without a prior: what it adds for time, over the
 // flows, is less than what it takes from collisions, over the cells. Where flows send in bursts no n does.
