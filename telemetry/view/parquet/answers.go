@@ -51,6 +51,11 @@ func answerTable(answer any) (*table, error) {
 		rows = reflect.ValueOf(values{Values: query.Numbers(answer)})
 	case *query.Frequency:
 		rows = reflect.ValueOf(values{Flow: a.Flow, Values: query.Numbers(answer)})
+	case *query.Between:
+		rows = reflect.ValueOf(losses(a))
+		rest := *a
+		rest.LostFlows = nil // rows of their own
+		value = reflect.ValueOf(rest)
 	}
 	t := &table{metadata: map[string]string{"weir.table": names[value.Type()]}}
 	if err := t.basis(basisOf(answer)); err != nil {
@@ -71,6 +76,27 @@ func answerTable(answer any) (*table, error) {
 type values struct {
 	Flow   string              `json:"flow" column:"flow" null:"zero"`
 	Values []query.SeriesValue `rows:""`
+}
+
+// between is the table of a delay or a loss: a row of the whole, and one for each flow that lost packets.
+type between struct {
+	Whole query.Between `rows:""`
+	Lost  []lostFlow    `rows:""`
+}
+
+type lostFlow struct {
+	From string  `json:"from"`
+	To   string  `json:"to"`
+	Flow string  `json:"flow"`
+	Lost float64 `json:"lost"`
+}
+
+func losses(b *query.Between) between {
+	t := between{Whole: *b}
+	for _, f := range b.LostFlows {
+		t.Lost = append(t.Lost, lostFlow{b.From, b.To, f.Flow, float64(f.Lost)})
+	}
+	return t
 }
 
 // basisOf is what an answer rests on; a frequency has one for each system.
@@ -133,7 +159,7 @@ type child struct {
 	node *node
 }
 
-// node lays out the columns of a struct, and of its lists of rows. top: it is an answer.
+// node lays out the columns of a struct, and of its lists of rows. top: it is an answer, of which not all fields are columns.
 func (l *layout) node(of reflect.Type, top bool) *node {
 	n := new(node)
 	l.walk(n, of, of, nil, "", nil, top)
@@ -165,7 +191,7 @@ func (l *layout) walk(n *node, own, of reflect.Type, at []int, prefix string, nu
 			if element.Kind() == reflect.Slice {
 				element = element.Elem()
 			}
-			n.children = append(n.children, child{path, l.node(element, false)})
+			n.children = append(n.children, child{path, l.node(element, names[element] != "")})
 			continue
 		}
 		embedded := f.Anonymous && name == ""

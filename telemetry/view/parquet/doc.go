@@ -11,6 +11,6 @@
 //	weir.missing               what was missing, as JSON
 //	weir.summary               all else that the answer says, as JSON
 //
-// Times are integers in ns of CLOCK_TAI, the switches' clock, and no timestamps of Parquet's, which are of UTC
-// by definition. Columns with names in _low and _high are bounds of the column before them; what is not known is null.
+// Moments are timestamps in UTC, in columns whose names end in _time. Columns whose names end in _low and _high are bounds
+// of the column before them; what is not known is null.
 package parquet

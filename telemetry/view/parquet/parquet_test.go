@@ -312,7 +312,7 @@ var wants = []struct {
 	{func() any { return new(query.Cardinality) }, func(a object) []object {
 		return []object{bounded(object{"name": "flows", "unit": "flows"}, "value", a["flows"])}
 	}},
-	{func() any { return new(query.Between) }, func(a object) []object {
+	{func() any { return new(query.Between) }, func(a object) (rows []object) {
 		row := sameNames(object{}, a, "from", "to", "flow", "intervals", "whole_intervals", "unlike_intervals", "cells", "refused_cells", "kept", "unsent_intervals", "packets", "bytes", "count_trust")
 		if a["has_delay"] == true {
 			sameNames(bounded(row, "delay_ns", a["delay_ns"]), a, "std_ns", "measured", "trust")
@@ -320,7 +320,12 @@ var wants = []struct {
 		if a["has_loss"] == true {
 			row["lost"] = a["lost"]
 		}
-		return []object{row}
+		rows = append(rows, row)
+		for _, f := range list(a, "lost_flows") {
+			rows = append(rows, sameNames(object{}, a, "from", "to"))
+			sameNames(rows[len(rows)-1], f, "flow", "lost")
+		}
+		return rows
 	}},
 	{func() any { return new(query.Target) }, func(a object) (rows []object) {
 		for _, f := range list(a, "fragments") {
@@ -390,6 +395,10 @@ func flowTexts(r *rand.Rand, answer any) {
 		}
 	case *query.Frequency:
 		a.Flow = query.FormatKey(aKey(r))
+	case *query.Between:
+		for i := range a.LostFlows {
+			a.LostFlows[i].Flow = query.FormatKey(aKey(r))
+		}
 	case *query.LatencyAnswer:
 		for i := range a.Hops {
 			a.Hops[i].Hop %= 3
