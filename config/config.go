@@ -180,6 +180,14 @@ func decodeHook(d *tomlfile.Decoder, key string, data any, v reflect.Value) bool
 	if p, isPort := v.Addr().Interface().(*port.Config); isPort {
 		*p = port.DefaultConfig()
 	}
+	if root, ok := data.(map[string]any); ok && key == "" {
+		for name := range root {
+			if _, isStage := stages.Kinds[name]; isStage {
+				d.Add(name, "is the table of a stage: write [stages.%s]", name)
+				delete(root, name)
+			}
+		}
+	}
 	if key != "stages" {
 		return false
 	}

@@ -24,7 +24,7 @@ import (
 // Decode reads text into the struct that into points to. Keys that the text leaves out keep their value. Do
 // not use the struct if there are faults; the caller may add more, of values.
 func Decode(text []byte, into any, hook Hook) *Faults {
-	d := Decoder{Faults: &Faults{}, Hook: hook}
+	d := Decoder{Faults: &Faults{}, Hook: hook, root: reflect.TypeOf(into).Elem()}
 	if fault := bounds(text); fault != nil {
 		d.list = append(d.list, *fault)
 		d.malformed = 1
@@ -75,15 +75,30 @@ func syntaxRemedy(fault, line string, root reflect.Type) string {
 			remedy = merge
 		}
 		return ": " + strings.ReplaceAll(remedy, "%s", header[1])
-	case strings.Contains(fault, "start of key"):
+	case strings.Contains(fault, "already defined"):
+		return ": remove one of the two"
+	case strings.Contains(fault, "start of key") && strings.HasPrefix(strings.TrimSpace(line), "//"):
+		return ": a comment begins with #"
+	case strings.Contains(fault, "start of key"), strings.Contains(fault, "expected '=' after key"):
 		return ": write key = value, or [table]"
+	case strings.Contains(fault, "start of value") && strings.ContainsAny(line, "\u201c\u201d\u201e\u2018\u2019"):
+		return `: write straight quotes, as in "s1"`
+	case strings.Contains(fault, "start of value") && truth.MatchString(line):
+		return ": write true or false, in small letters"
 	case strings.Contains(fault, "start of value"):
 		return `: write text in quotes, as in "s1"`
+	case strings.Contains(fault, "after array value"):
+		return ": put a comma between two values, and ] at the end of the list"
+	case strings.Contains(fault, "expected newline"):
+		return ": a line ends with its value, or with # and a comment"
 	case strings.Contains(fault, "strings cannot have new lines"):
 		return ": close the quotes"
 	}
 	return ""
 }
+
+// truth is a line with a truth value that TOML does not have.
+var truth = regexp.MustCompile(`=\s*(?i:true|false|yes|no|on|off)\b`)
 
 // tableHeader is a line that begins a table.
 var tableHeader = regexp.MustCompile(`^\s*\[\s*([A-Za-z0-9_.-]+)\s*\]`)
@@ -117,6 +132,8 @@ type Decoder struct {
 	Hook Hook
 	// Words accepts values that are written without quotes and brackets, as strings.
 	Words bool
+
+	root reflect.Type // of the file; nil: a single value is decoded
 }
 
 // Value decodes data, found at key, into v.
@@ -235,9 +252,50 @@ func (d *Decoder) table(key string, data any, v reflect.Value) {
 		} else if field := Field(v, name); field.IsValid() {
 			d.Value(inner, table[name], field)
 		} else {
-			d.Add(inner, "there is no such key: %s", Suggest(name, Keys(v.Type())))
+			d.Add(inner, "there is no such key%s", d.suggest(key, name, v.Type()))
 		}
 	}
+}
+
+// suggest is the remedy for a key that a table does not have: the nearest one that it has, the table where one of that name belongs, or all keys.
+func (d *Decoder) suggest(table, name string, of reflect.Type) string {
+	if _, near := Nearest(name, Keys(of)); !near && d.root != nil {
+		if place := d.belongs(table, name); place != "" {
+			return " here: write " + place
+		}
+	}
+	return ": " + Suggest(name, Keys(of))
+}
+
+// belongs says where in the file a key of a name may be: it is a table, or a key of one; "" if it is neither, or a key of several.
+func (d *Decoder) belongs(table, name string) (place string) {
+	header := func(f reflect.StructField) string {
+		if f.Type.Kind() == reflect.Slice {
+			return "[[" + Key(f) + "]]"
+		}
+		return "[" + Key(f) + "]"
+	}
+	places := 0
+	for _, f := range reflect.VisibleFields(d.root) {
+		of := f.Type
+		if of.Kind() == reflect.Slice {
+			of = of.Elem()
+		}
+		if of.Kind() != reflect.Struct || Key(f) == "" {
+			continue
+		}
+		if table != "" && Key(f) == name {
+			return "the table " + header(f)
+		}
+		if Key(f) != table && slices.Contains(Keys(of), name) {
+			place = "it below " + header(f)
+			places++
+		}
+	}
+	if places != 1 {
+		return ""
+	}
+	return place
 }
 
 // index is an element's number in a key.

@@ -22,6 +22,9 @@ func (c *Config) Complete(ports []string) error {
 	if len(c.Pairs) != 0 {
 		return nil
 	}
+	if len(ports) == 1 {
+		return errors.New("pairs: is missing, and a single port has none to be joined with: add another [[port]]")
+	}
 	if len(ports) != 2 {
 		return fmt.Errorf("pairs: is missing, so every packet would be dropped: name the ports that are joined, as in [[%q, %q]], or use l2 to join all",
 			name(ports, 0, "p0"), name(ports, 1, "p1"))
