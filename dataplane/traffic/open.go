@@ -3,7 +3,9 @@ package traffic
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/weirswitch/weir/dataplane/lab/netns"
@@ -19,6 +21,9 @@ func OpenPort(namespace, device string, core int) (Port, error) {
 		open = func() (*netns.Namespace, error) { return netns.Open(namespace) }
 	}
 	ns, err := open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return Port{}, fmt.Errorf("there is no network namespace %q: create it (ip netns add %s) or correct the name (ip netns list shows what there is)", namespace, namespace)
+	}
 	if err != nil {
 		return Port{}, err
 	}
