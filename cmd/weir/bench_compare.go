@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 
@@ -27,7 +28,10 @@ The files are those of "weir bench forward --raw", or for a device of your own t
 their figures contradict each other (INVALID), and of each figure the rounds in which what sends, not the device, set it
 (source-limited). At least four other rounds are needed on each side: with fewer the verdict is INVALID, source-limited or
 "too few runs". It is source-limited, too, where a round that was left out reached the median of the side that would be
-better. Files of --json have one value for each figure, so no confidence follows.`,
+better. Files of --json have one value for each figure, so no confidence follows.
+
+Exit status: 0 if a figure has a round on each side that is a result; 1 if all verdicts are INVALID; 2 if the files
+have no figure in common.`,
 		Example: `  weir bench forward --dut patch --size 64 --rounds 7 --raw before.jsonl
   weir bench compare before.jsonl after.jsonl
   weir bench forward --tx eth1 --rx eth2 --rounds 7 --json >before.json
@@ -50,7 +54,7 @@ better. Files of --json have one value for each figure, so no confidence follows
 				return usageError(fmt.Errorf("%s and %s have no figure in common: compare measurements of the same devices and sizes", args[0], args[1]))
 			}
 			if asJSON {
-				return indentJSON(cmd.OutOrStdout(), all)
+				return errors.Join(indentJSON(cmd.OutOrStdout(), all), nothingCompared(all, args))
 			}
 			judged := 0
 			for _, c := range all {
@@ -76,11 +80,21 @@ better. Files of --json have one value for each figure, so no confidence follows
 					fmt.Fprintf(cmd.ErrOrStderr(), "weir: %s, %d of %d figures: %s\n", v.verdict, n, len(all), v.remedy)
 				}
 			}
-			return bench.WriteComparison(cmd.OutOrStdout(), all)
+			return errors.Join(bench.WriteComparison(cmd.OutOrStdout(), all), nothingCompared(all, args))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// nothingCompared is the error of a comparison in which no figure has a round on each side that is a result.
+func nothingCompared(all []bench.Comparison, files []string) error {
+	for _, c := range all {
+		if c.Verdict != bench.Invalid {
+			return nil
+		}
+	}
+	return fmt.Errorf("nothing could be compared: of no figure do both %s and %s have a round that is a result, all are %s: measure again, on a quiet machine", files[0], files[1], bench.Invalid)
 }
 
 // readRuns reads a file of either form.

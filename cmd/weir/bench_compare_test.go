@@ -50,9 +50,13 @@ func TestCompareReports(t *testing.T) {
 		t.Errorf("a source that was the limit: status %d: %s%s", status, stdout, stderr)
 	}
 	status, stdout, stderr = weir("bench", "compare", slow, invalid)
-	if status != 0 || strings.Contains(stdout, "better") || strings.Count(stdout, "5 INVALID of B") != 6 || !strings.Contains(stderr, "no result (INVALID): 5 rounds of a size") ||
-		!strings.Contains(stderr, "INVALID, 6 of 6 figures: no round of a side is a result") {
+	if status != statusFailure || strings.Contains(stdout, "better") || strings.Count(stdout, "5 INVALID of B") != 6 || !strings.Contains(stderr, "no result (INVALID): 5 rounds of a size") ||
+		!strings.Contains(stderr, "INVALID, 6 of 6 figures: no round of a side is a result") || !strings.Contains(stderr, "nothing could be compared") {
 		t.Errorf("no result: status %d: %s%s", status, stdout, stderr)
+	}
+	status, stdout, stderr = weir("bench", "compare", "--json", slow, invalid)
+	if status != statusFailure || strings.Count(stdout, `"verdict": "INVALID"`) != 6 || !strings.Contains(stderr, "nothing could be compared") {
+		t.Errorf("no result, as JSON: status %d: %s%s", status, stdout, stderr)
 	}
 	first := true
 	one := edit(t, fast, func(s *forward.WireSize) { s.Limited, first = first, false })
