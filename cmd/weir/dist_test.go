@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"kernel.org/pub/linux/libs/security/libcap/cap"
 
 	"github.com/weirswitch/weir/internal/privilege"
 	"github.com/weirswitch/weir/pipeline"
@@ -184,64 +186,92 @@ func readUnit(text string) (keys map[string][]string, faults []string) {
 	return keys, faults
 }
 
-// TestUnit: the unit starts what there is, with keys that systemd knows, and leaves
-// the switch what it needs.
+// TestUnit: each unit starts what there is, with keys that systemd knows, leaves the command what it needs, and gives up
+// a file that it cannot start.
 func TestUnit(t *testing.T) {
-	const name = "../../dist/weir@.service"
-	text, err := os.ReadFile(name)
-	if err != nil {
+	for name, u := range map[string]struct {
+		commands []string
+		needs    []cap.Value
+		wait     time.Duration // for what comes late at boot: an interface, an address
+	}{
+		"weir@.service":        {[]string{"ExecStart", "ExecReload"}, privilege.ForPorts, 30 * time.Second},
+		"weir-collect.service": {[]string{"ExecStart"}, nil, 50 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile("../../dist/" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys, faults := readUnit(string(text))
+			for _, fault := range faults {
+				t.Error(fault)
+			}
+			for key, values := range keys {
+				if len(values) != 1 {
+					t.Errorf("%s is there %d times", key, len(values))
+				}
+			}
+			value := func(key string) string { return strings.Join(keys[key], " ") }
+			for _, key := range u.commands {
+				args := strings.Fields(strings.ReplaceAll(value("[Service]"+key), "%i", "name"))
+				if len(args) < 2 {
+					t.Fatalf("%s: %v", key, args)
+				}
+				command, rest, err := newRootCommand().Find(args[1:])
+				if err == nil {
+					err = command.ParseFlags(rest)
+				}
+				if err != nil || args[0] != "/usr/bin/weir" || command.RunE == nil {
+					t.Errorf("%s: %v: %v", key, args, err)
+				}
+			}
+			granted := strings.Fields(strings.ToLower(value("[Service]CapabilityBoundingSet")))
+			for _, c := range u.needs {
+				if !slices.Contains(granted, c.String()) {
+					t.Errorf("the unit does not grant %s", c)
+				}
+			}
+			if keys["[Service]CapabilityBoundingSet"] == nil || u.needs == nil && len(granted) != 0 {
+				t.Errorf("the unit grants %q", granted)
+			}
+			checkStarts(t, value, u.wait)
+			verifyUnit(t, name, string(text))
+		})
+	}
+}
+
+// checkStarts: a unit gives up on a mistyped file, and not before what comes late at boot was waited for.
+func checkStarts(t *testing.T, value func(key string) string, wait time.Duration) {
+	t.Helper()
+	pause, err := time.ParseDuration(value("[Service]RestartSec"))
+	burst, burstErr := strconv.Atoi(value("[Unit]StartLimitBurst"))
+	interval, intervalErr := strconv.Atoi(value("[Unit]StartLimitIntervalSec"))
+	if err := errors.Join(err, burstErr, intervalErr); err != nil {
 		t.Fatal(err)
 	}
-	keys, faults := readUnit(string(text))
-	for _, fault := range faults {
-		t.Error(fault)
-	}
-	for key, values := range keys {
-		if len(values) != 1 {
-			t.Errorf("%s is there %d times", key, len(values))
-		}
-	}
-	for _, key := range []string{"ExecStart", "ExecReload"} {
-		args := strings.Fields(strings.ReplaceAll(keys["[Service]"+key][0], "%i", "name"))
-		command, rest, err := newRootCommand().Find(args[1:])
-		if err == nil {
-			err = command.ParseFlags(rest)
-		}
-		if err != nil || args[0] != "/usr/bin/weir" || command.RunE == nil {
-			t.Errorf("%s: %v: %v", key, args, err)
-		}
-	}
-	granted := strings.Fields(strings.ToLower(keys["[Service]CapabilityBoundingSet"][0]))
-	for _, c := range privilege.ForPorts {
-		if !slices.Contains(granted, c.String()) {
-			t.Errorf("the unit does not grant %s", c)
-		}
-	}
-	// It gives up on a mistyped file, and an interface that is missing at boot has 30 s.
-	pause, pauseErr := time.ParseDuration(keys["[Service]RestartSec"][0])
-	burst, interval := 0, 0
-	for key, n := range map[string]*int{"[Unit]StartLimitBurst": &burst, "[Unit]StartLimitIntervalSec": &interval} {
-		if values := keys[key]; len(values) == 1 {
-			*n, _ = strconv.Atoi(values[0])
-		}
-	}
 	tried := time.Duration(burst-1) * pause
-	if pauseErr != nil || tried < 30*time.Second || 2*tried > time.Duration(interval)*time.Second { // a start takes time too
+	if tried < wait || 2*tried > time.Duration(interval)*time.Second { // a start takes time too
 		t.Errorf("%d starts every %v are tried within %v, in an interval of %d s", burst, pause, tried, interval)
 	}
+}
+
+// verifyUnit has systemd, where it is there, look at a unit.
+func verifyUnit(t *testing.T, name, text string) {
+	t.Helper()
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		t.Log("no systemd-analyze: the keys' names are not checked")
 		return
 	}
 	// It looks for the program: a copy of the unit names one that is there.
-	unit := filepath.Join(t.TempDir(), "weir@.service")
-	if err := os.WriteFile(unit, []byte(strings.ReplaceAll(string(text), "/usr/bin/weir", "/bin/true")), 0o644); err != nil {
+	unit := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(unit, []byte(strings.ReplaceAll(text, "/usr/bin/weir", "/bin/true")), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput()
+	stem, _, _ := strings.Cut(name, ".")
 	for line := range strings.Lines(string(out)) {
-		if strings.Contains(line, "weir@") {
+		if strings.Contains(line, stem) {
 			t.Errorf("systemd-analyze: %s", line)
 		}
 	}
