@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -108,10 +109,16 @@ func runGen(ctx context.Context, o genOptions, stdout, stderr io.Writer) (err er
 	if err := beside.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("--latency: %w: choose packets per second, or 0 for none", err))
 	}
-	for _, core := range o.cores {
+	for i, core := range o.cores {
 		if err := checkCore(core); err != nil {
 			errs = append(errs, fmt.Errorf("--cores: %w", err))
 		}
+		if core != traffic.AnyCore && slices.Contains(o.cores[:i], core) {
+			errs = append(errs, fmt.Errorf("--cores: core %d is named twice, where two sources would share it: name another, or -1 for any", core))
+		}
+	}
+	if len(o.cores) > o.Flows && o.Flows > 0 {
+		errs = append(errs, fmt.Errorf("--cores: %d sources each send their part of the flows, and there is only %d of these: raise --flows, or name fewer cores", len(o.cores), o.Flows))
 	}
 	if o.speedGiven && o.capture == "" {
 		errs = append(errs, errors.New("--speed: it is of a capture: name its file with --capture, or choose a --rate"))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"strconv"
@@ -80,6 +81,9 @@ func (w *workloadFlags) workload() (traffic.Workload, error) {
 	var err error
 	if w.capture != "" {
 		w.packets, err = traffic.ReadCapture(w.capture)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: name a file of pcap or pcapng", err)
+		}
 		note("capture", err)
 	}
 	if !w.capturedSizes() {
@@ -90,9 +94,9 @@ func (w *workloadFlags) workload() (traffic.Workload, error) {
 	}
 	out.Order, err = traffic.ParseOrder(w.order)
 	note("order", err)
-	out.Source.MAC, err = net.ParseMAC(w.srcMAC)
+	out.Source.MAC, err = parseMAC(w.srcMAC)
 	note("src-mac", err)
-	out.Destination.MAC, err = net.ParseMAC(w.dstMAC)
+	out.Destination.MAC, err = parseMAC(w.dstMAC)
 	note("dst-mac", err)
 	out.Source.Net, err = parseNet(w.srcNet)
 	note("src-net", err)
@@ -109,9 +113,9 @@ func (w *workloadFlags) workload() (traffic.Workload, error) {
 	}
 	if w.vni >= 0 {
 		tunnel := &traffic.VXLAN{VNI: uint32(min(w.vni, 1<<24))}
-		tunnel.Source, err = netip.ParseAddr(w.vxlanSrc)
+		tunnel.Source, err = parseAddr(w.vxlanSrc)
 		note("vxlan-src", err)
-		tunnel.Destination, err = netip.ParseAddr(w.vxlanDst)
+		tunnel.Destination, err = parseAddr(w.vxlanDst)
 		note("vxlan-dst", err)
 		out.VXLAN = tunnel
 	}
@@ -177,6 +181,22 @@ func (w *workloadFlags) port() (traffic.Port, error) {
 		return traffic.Port{}, errors.New("--interface: name the network interface (ip link shows what there is)")
 	}
 	return traffic.OpenPort(w.namespace, w.device, w.core)
+}
+
+func parseMAC(text string) (net.HardwareAddr, error) {
+	mac, err := net.ParseMAC(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no MAC address: write it as 02:00:00:00:00:01", text)
+	}
+	return mac, nil
+}
+
+func parseAddr(text string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return a, fmt.Errorf("%q is no address: write it as 192.0.2.1 or fd00::1", text)
+	}
+	return a, nil
 }
 
 // parseNet reads a network of addresses.
