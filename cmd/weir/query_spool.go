@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -87,14 +88,21 @@ func (s *querySpool) elsewhere(records *store.Store, err error) error {
 		err = fmt.Errorf("%w: %d records are under a network key that is not loaded: name its file with --key", err, n)
 	}
 	if kept := filepath.Join(s.Records, "collector"); records.Counts().Records == 0 && isFolder(kept) {
-		return fmt.Errorf("%w in %s: it is of a lab with [collector], whose collector has what it took in %s: ask a collector whose [collect] has data = %q (weir collect), or run the lab with --linger",
-			query.ErrNoRecords, s.Records, kept, kept)
+		keys := ""
+		if key := filepath.Join(s.Records, lab.KeyFile); isFile(key) {
+			keys = fmt.Sprintf(" and keys = [%q]", key)
+		}
+		return fmt.Errorf("%w in %s: it is of a lab with [collector], whose collector has what it took in %s: ask a collector whose [collect] has data = %q%s (weir collect), or run the lab with --linger",
+			query.ErrNoRecords, s.Records, kept, kept, keys)
 	}
 	return err
 }
 
 // engine loads the keys and reads the folder. A lab that has drawn a key leaves it there.
 func (s *querySpool) engine() (*query.Engine, error) {
+	if _, err := os.Stat(s.Records); errors.Is(err, fs.ErrNotExist) || err == nil && !isFolder(s.Records) {
+		return nil, fmt.Errorf("--records: there is no folder %s: name that of [telemetry] spool, or of weir lab run --keep", s.Records)
+	}
 	keys := s.keys
 	if left := filepath.Join(s.Records, lab.KeyFile); len(keys) == 0 {
 		if _, err := os.Lstat(left); err == nil {
@@ -116,6 +124,12 @@ func (s *querySpool) engine() (*query.Engine, error) {
 func isFolder(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && info.IsDir()
+}
+
+// isFile reports whether there is something else of a name.
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && !info.IsDir()
 }
 
 // Watch implements querySource.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/query"
@@ -174,5 +175,15 @@ func TestQueryOfKeptLabWithCollector(t *testing.T) {
 		if !strings.Contains(out, "no records in "+dir+": it is of a lab with [collector], whose collector has what it took in "+kept) || !strings.Contains(out, "weir collect") {
 			t.Errorf("%s: %s", question, out)
 		}
+	}
+	if out := ask("volume"); strings.Contains(out, "keys = ") {
+		t.Errorf("a lab without a key: %s", out)
+	}
+	key := filepath.Join(dir, lab.KeyFile)
+	if status, _, stderr := weir("key", "new", key); status != statusGood {
+		t.Fatal(stderr)
+	}
+	if out := ask("volume"); !strings.Contains(out, fmt.Sprintf("data = %q and keys = [%q] (weir collect)", kept, key)) {
+		t.Errorf("a lab with a key: %s", out)
 	}
 }
