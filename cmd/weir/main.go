@@ -49,13 +49,15 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.InitDefaultCompletionCmd() // before the line is looked at, so that a shell that it does not know is found
-	if err := unknownCommand(root, args); err != nil {
-		return conclude(usageError(err), stderr)
+	for _, refused := range []func(*cobra.Command, []string) error{unknownCommand, oneDash} {
+		if err := refused(root, args); err != nil {
+			return conclude(usageError(err), stderr)
+		}
 	}
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !began {
 		// cobra itself refused the command line.
-		err = usageError(refusedLine(cmd, args, err))
+		err = usageError(refusedLine(cmd, err))
 	}
 	return conclude(err, stderr)
 }

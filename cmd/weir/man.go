@@ -30,7 +30,7 @@ func newManCommand() *cobra.Command {
 			}, dir)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "out", "", "the folder (`DIR`)")
+	cmd.Flags().StringVar(&dir, "out", "", "the folder `DIR` to write them to")
 	_ = cmd.MarkFlagRequired("out")
 	return cmd
 }

@@ -79,7 +79,11 @@ func makePlan(o planOptions, out io.Writer) error {
 		}
 		defer f.Close()
 		if o.Queries, err = pintplan.ReadQueries(f); err != nil {
-			return fmt.Errorf("%s: %w", o.queries, err)
+			faults := unjoin(errors.Unwrap(err))
+			for i := range faults {
+				faults[i] = fmt.Errorf("%s: %w", o.queries, faults[i])
+			}
+			return errors.Join(faults...)
 		}
 	}
 	p, err := pintplan.New(o.Config)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,6 +46,9 @@ func (*queryCollector) unused(cmd *cobra.Command) error {
 func (c *queryCollector) client() (*queryCollector, error) {
 	if c.timeout <= 0 {
 		return nil, fmt.Errorf("--timeout %v: choose a length of time above 0", c.timeout)
+	}
+	if strings.HasPrefix(c.url, "https:") && c.tls.CA == "" {
+		return nil, errors.New("--collector: https needs certificates: name them with --tls-ca, --tls-cert and --tls-key")
 	}
 	var err error
 	c.Client, err = api.NewClient(c.url, c.tls)

@@ -30,6 +30,9 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	if word == "" || word == "help" || strings.HasPrefix(word, "__") {
 		return nil
 	}
+	if slices.ContainsFunc(cmd.Commands(), func(sub *cobra.Command) bool { return sub.Name() == word }) {
+		return nil // after a flag, as in "weir query --help volume"
+	}
 	var names []string
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() {
@@ -46,10 +49,22 @@ func meantCommand(cmd *cobra.Command, names []string, word string, rest []string
 		if slices.Contains(names, "run") {
 			return fmt.Sprintf(": did you mean \"%s run %s\"?", cmd.CommandPath(), word)
 		}
+		if slices.Contains(names, "check") {
+			return fmt.Sprintf(": did you mean \"%s check %s\"?", cmd.CommandPath(), word)
+		}
 		return ""
 	}
 	if cmd == cmd.Root() && (word == "run" || word == "start") {
 		return ": did you mean \"weir switch -c FILE\", or \"weir lab run FILE\"?"
+	}
+	if cmd == cmd.Root() && (word == "check" || word == "validate") {
+		return ": did you mean \"weir switch -c FILE --check\", or \"weir lab check FILE\"?"
+	}
+	if cmd == cmd.Root() && (word == "stop" || word == "restart" || word == "kill") {
+		return ": a switch ends at SIGTERM, as by Ctrl-C or \"systemctl stop weir@NAME\", and a lab by \"weir lab down FILE\""
+	}
+	if cmd == cmd.Root() && word == "status" {
+		return ": did you mean \"weir ctl top\", or \"weir lab status FILE\"?"
 	}
 	if path := elsewhere[word]; path != "" && cmd.Name() == "show" {
 		return fmt.Sprintf(": did you mean %q?", path)
@@ -64,6 +79,9 @@ func meantCommand(cmd *cobra.Command, names []string, word string, rest []string
 	}
 	if path := deeper(cmd, word); path != "" {
 		return fmt.Sprintf(": did you mean %q?", path)
+	}
+	if cmd.Name() == "nic" && strings.ContainsAny(word, "0123456789") { // as interfaces have
+		return fmt.Sprintf(": did you mean \"%s show %s\"?", cmd.CommandPath(), word)
 	}
 	return ""
 }
@@ -140,8 +158,8 @@ func meant(word string, known []string, mark string) string {
 func helpOf(cmd *cobra.Command) string { return fmt.Sprintf("\"%s --help\"", cmd.CommandPath()) }
 
 // refusedLine is an error of cobra's own about a command's line, with what may have been meant and where its help is.
-func refusedLine(cmd *cobra.Command, args []string, err error) error {
-	if refused := plainly(cmd, args, err.Error()); refused != nil {
+func refusedLine(cmd *cobra.Command, err error) error {
+	if refused := plainly(cmd, err.Error()); refused != nil {
 		return fmt.Errorf("%w: %s lists what there is", refused, helpOf(cmd))
 	}
 	hint := ""
@@ -155,8 +173,17 @@ func refusedLine(cmd *cobra.Command, args []string, err error) error {
 		})
 		if name := missing.GetSpecifiedName(); len(name) > 1 {
 			hint = meant(name, known, "--")
+			if i := slices.IndexFunc(otherFlags[name], func(other string) bool { return slices.Contains(known, other) }); hint == "" && i >= 0 {
+				hint = fmt.Sprintf(": did you mean %q?", "--"+otherFlags[name][i])
+			}
 		} else if name = strings.Trim(missing.GetSpecifiedShortnames(), "-"); len(name) > 1 {
 			hint = meant(name, known, "--") // "-json" for "--json"
+		} else if f := cmd.Flags().ShorthandLookup(otherCase(name)); f != nil {
+			hint = fmt.Sprintf(": did you mean \"-%s\"?", f.Shorthand)
+		} else if path := cmd.Flag("config"); name == "f" && path != nil {
+			hint = ": did you mean \"-c\"?"
+		} else if name == "V" && cmd == cmd.Root() {
+			hint = ": did you mean \"--version\"?"
 		}
 	}
 	return fmt.Errorf("%w%s: %s lists what there is", err, hint, helpOf(cmd))
@@ -165,20 +192,60 @@ func refusedLine(cmd *cobra.Command, args []string, err error) error {
 var (
 	missingFlags = regexp.MustCompile(`^required flag\(s\) (.*) not set$`)
 	quotedName   = regexp.MustCompile(`"([^"]+)"`)
-	missingUnit  = regexp.MustCompile(`^(invalid argument .* for .* flag): time: missing unit in duration .*$`)
+	missingUnit  = regexp.MustCompile(`^(invalid argument .* for .* flag): time: (missing unit in|invalid|unknown unit .* in) duration .*$`)
+	noNumber     = regexp.MustCompile(`^(invalid argument "(.*)" for .* flag): strconv\.(Parse[A-Za-z]+|Atoi): .*$`)
+	notTogether  = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 )
 
+// otherFlags has the flags that are called otherwise in other programs.
+var otherFlags = map[string][]string{
+	"iface": {"interface"}, "dev": {"interface"}, "device": {"interface"}, "file": {"config", "in"},
+	"pps": {"rate"}, "bandwidth": {"rate"}, "packets": {"count"}, "time": {"duration"}, "pcap": {"capture", "in"},
+	"test": {"check"}, "dry-run": {"check"}, "mac": {"dst-mac"}, "netns": {"namespace"},
+}
+
+// oneDash refuses a flag's full name behind one dash. "-check" is -c with the value "heck" to pflag, which is no fault where -c takes a file.
+func oneDash(root *cobra.Command, args []string) error {
+	cmd, rest, err := root.Find(args)
+	if err != nil {
+		return nil
+	}
+	for _, arg := range rest {
+		if arg == "--" {
+			return nil
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
+		if len(name) > 1 && name[0] != '-' && arg[0] == '-' && cmd.Flag(name) != nil {
+			return fmt.Errorf("%s: a flag's full name has two dashes: write --%s: %s lists what there is", arg, name, helpOf(cmd))
+		}
+	}
+	return nil
+}
+
+// otherCase is a letter in small for one in large, and the other way about.
+func otherCase(letter string) string {
+	if lower := strings.ToLower(letter); lower != letter {
+		return lower
+	}
+	return strings.ToUpper(letter)
+}
+
 // plainly says in other words what cobra says of a line that lacks something or has too much; nil: cobra's words will do.
-func plainly(cmd *cobra.Command, args []string, text string) error {
+func plainly(cmd *cobra.Command, text string) error {
 	if m := missingUnit.FindStringSubmatch(text); m != nil {
 		return fmt.Errorf("%s: a duration has a unit: write 10s, 500ms or 2m", m[1])
 	}
-	// "-config FILE" is -c with the value "onfig", and then an argument.
-	for _, arg := range args {
-		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
-		if len(name) > 1 && name[0] != '-' && arg[0] == '-' && cmd.Flag(name) != nil {
-			return fmt.Errorf("%s: a flag's full name has two dashes: write --%s", arg, name)
+	if m := noNumber.FindStringSubmatch(text); m != nil {
+		if share, err := strconv.ParseFloat(strings.TrimSuffix(m[2], "%"), 64); err == nil && strings.HasSuffix(m[2], "%") && m[3] == "ParseFloat" {
+			return fmt.Errorf("%s: it is no number: for %s write %g", m[1], m[2], share/100)
 		}
+		if m[3] == "ParseFloat" {
+			return fmt.Errorf("%s: it is no number: write one as 5 or 0.01", m[1])
+		}
+		return fmt.Errorf("%s: it is no whole number in the flag's range: write one as 5", m[1])
+	}
+	if m := notTogether.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("--%s: choose one of them", strings.ReplaceAll(m[1], " ", " and --"))
 	}
 	if m := missingFlags.FindStringSubmatch(text); m != nil {
 		var all []string
