@@ -61,6 +61,13 @@ func showInterface(w io.Writer, name string, asJSON bool) error {
 		return usageError(err)
 	}
 	l := lookedAt{i, i.Grant(defaultPort)}
+	routes, err := nic.DefaultRoutes()
+	if err != nil {
+		return err
+	}
+	if route := routes[name]; route != "" {
+		l.Grant.Notes = append(l.Grant.Notes, nic.CutsOff(name, route))
+	}
 	if asJSON {
 		return json.NewEncoder(w).Encode(l)
 	}
@@ -228,6 +235,10 @@ func printPortPlans(w io.Writer, c *config.Config) error {
 	for _, p := range c.Ports {
 		jumbo = jumbo || p.Jumbo
 	}
+	routes, err := nic.DefaultRoutes()
+	if err != nil {
+		return err
+	}
 	for _, p := range c.Ports {
 		if !p.OnInterface() {
 			continue // a virtual machine's, or one that does not exist yet
@@ -247,6 +258,9 @@ func printPortPlans(w io.Writer, c *config.Config) error {
 			line = g.String()
 			if !i.Up {
 				line += "; " + i.NoLink()
+			}
+			if route := routes[p.Interface]; route != "" && len(p.Keep) == 0 {
+				line += "; " + nic.CutsOff(p.Interface, route)
 			}
 		}
 		if _, err := fmt.Fprintf(w, "port %s: %s\n", p.Name, line); err != nil {

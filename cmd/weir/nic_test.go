@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirswitch/weir/dataplane/lab/netns"
 	"github.com/weirswitch/weir/dataplane/nic"
 )
 
@@ -215,14 +218,8 @@ func TestDownLinks(t *testing.T) {
 	}
 	const remedy = "the link is down (ip link set dev p0 up)"
 	config := b.config(t, "s1")
-	cmd := weirCommand("switch", "--check", "-c", config)
-	var out strings.Builder
-	cmd.Stdout = &out
-	if err := b.ns.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil || strings.Count(out.String(), "the link is down") != 1 || !strings.Contains(out.String(), remedy) {
-		t.Errorf("%v: %s", err, &out)
+	if out, status := b.check(t, config); status != 0 || strings.Count(out, "the link is down") != 1 || !strings.Contains(out, remedy) {
+		t.Errorf("status %d: %s", status, out)
 	}
 	p := b.start(t, config)
 	if status := p.stop(t); status != 0 {
@@ -230,5 +227,53 @@ func TestDownLinks(t *testing.T) {
 	}
 	if log := p.stderr.String(); strings.Count(log, "port has no link") != 1 || !strings.Contains(log, remedy) {
 		t.Errorf("the log: %s", log)
+	}
+}
+
+// TestCutsOff: a port on the interface of the host's default route takes away what an operator may be logged in by, so --check, nic show
+// and the log of a switch that starts say so, of a member of a bridge, too.
+func TestCutsOff(t *testing.T) {
+	for name, route := range map[string]func(ns *netns.Namespace) (by string, err error){
+		"the interface": func(ns *netns.Namespace) (string, error) {
+			return "", errors.Join(ns.AddAddress("p0", netip.MustParsePrefix("192.0.2.1/24")),
+				ns.AddRoute("p0", netip.MustParsePrefix("0.0.0.0/0"), netip.MustParseAddr("192.0.2.2")))
+		},
+		"a bridge": func(ns *netns.Namespace) (string, error) {
+			return " (dev br0)", errors.Join(ns.AddBridge("br0", "p0"), ns.AddAddress("br0", netip.MustParsePrefix("192.0.2.1/24")),
+				ns.AddRoute("br0", netip.MustParsePrefix("0.0.0.0/0"), netip.MustParseAddr("192.0.2.2")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newTestbed(t, 0)
+			by, err := route(b.ns)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := "the host's default route" + by + " leads over p0, whose packets the port takes"
+			config := b.config(t, "s1")
+			if out, status := b.check(t, config); status != 0 || strings.Count(out, "default route") != 1 || !strings.Contains(out, want) {
+				t.Errorf("status %d: %s", status, out)
+			}
+			if got := b.nic(t, "show", "p0"); !strings.Contains(got, want) {
+				t.Errorf("nic show p0: %s", got)
+			}
+			if got := b.nic(t, "show", "p1"); strings.Contains(got, "default route") {
+				t.Errorf("nic show p1: %s", got)
+			}
+			kept := b.config(t, "s2", `interface = "p0"`, "interface = \"p0\"\nkeep = [\"arp\", \"ssh\"]")
+			if out, status := b.check(t, kept); status != 0 || strings.Contains(out, "default route") {
+				t.Errorf("with a keep list: status %d: %s", status, out)
+			}
+			if by != "" {
+				return // a port on a member of a bridge is another matter
+			}
+			p := b.start(t, config)
+			if status := p.stop(t); status != 0 {
+				t.Errorf("status %d", status)
+			}
+			if log := p.stderr.String(); strings.Count(log, "port cuts the host off") != 1 || !strings.Contains(log, want) {
+				t.Errorf("the log: %s", log)
+			}
+		})
 	}
 }

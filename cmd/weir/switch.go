@@ -16,6 +16,7 @@ import (
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/node"
 )
 
@@ -118,6 +119,7 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 	for _, warning := range c.Warnings {
 		log.Warn(warning)
 	}
+	warnOfCutOff(log, c)
 	notifier, err := newReadiness()
 	if err != nil {
 		return usageError(err)
@@ -163,6 +165,19 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 	close(hangups)
 	<-reloaded
 	return errors.Join(err, printReport(stdout, n.Report()))
+}
+
+// warnOfCutOff names the ports that take the host's own way to others. It does so before they open, as a remote login ends then.
+func warnOfCutOff(log *zap.Logger, c *config.Config) {
+	routes, err := nic.DefaultRoutes()
+	if err != nil {
+		log.Warn("whether a port cuts the host off is not known", zap.Error(err))
+	}
+	for _, p := range c.Ports {
+		if route := routes[p.Interface]; p.OnInterface() && len(p.Keep) == 0 && route != "" {
+			log.Warn("port cuts the host off", zap.String("port", p.Name), zap.String("why", nic.CutsOff(p.Interface, route)))
+		}
+	}
 }
 
 // reportPrinter chooses what becomes of the last report.
