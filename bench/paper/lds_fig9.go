@@ -23,7 +23,7 @@ var ldsClasses = []struct {
 // packets: those without a prefix have delays that are correlated over time, by queues, as rivals need it; measured rows have measured
 // ones. There every rival has the memory that the cells of LDS take, and lds_over_best_rival is LDS's error over the least one of a
 // rival's: lds has its 70,000 cells in as many rows as the default chooses for the flows (one), two_rows and four_rows in so many, and paper_alpha is four_rows with
-// the paper's choice of cells. capture rows have the packets of a real trace, in as
+// the paper's choice of cells. records rows are of ldsRecords. capture rows have the packets of a real trace, in as
 // many cells per flow, and a tenth and ten times of these.
 func ldsFig9(ctx context.Context, o Options) ([]Row, error) {
 	synthetic, captured, measured, err := ldsInputs(o, ldsSeconds)
@@ -53,6 +53,9 @@ func ldsFig9(ctx context.Context, o Options) ([]Row, error) {
 	}
 	var t table
 	if err := ldsAllFlows(ctx, o, measured, &t); err != nil {
+		return nil, err
+	}
+	if err := ldsRecords(ctx, o, &t); err != nil {
 		return nil, err
 	}
 	for i, m := range models {
@@ -108,8 +111,7 @@ func ldsScheme(columns int) func(x *crossing) ([]flowError, error) {
 // ldsAdapted are the points that users get by default with so many flows in an interval: rows adapt.
 func ldsAdapted(columns, flows int) lds.Config {
 	c := lds.Config{Rows: 4, Columns: columns, Virtual: 1}
-	rows := c.BestRows(float64(flows))
-	return lds.Config{Rows: rows, Columns: columns * c.Rows / rows, Virtual: 1}
+	return c.WithRows(c.BestRows(float64(flows), 0)) // an interval of minutes has room for all cells
 }
 
 // ldsAllFlows measures the median error of all flows at equal memory.
@@ -130,11 +132,11 @@ func ldsAllFlows(ctx context.Context, o Options, measured delays, t *table) erro
 		{"two_rows", by(two, lds.Balanced)},
 		{"four_rows", by(four, lds.Balanced)},
 		{"paper_alpha", by(four, lds.PaperAlpha)},
-		{"sampled", func(x *crossing) ([]flowError, error) { return x.sampledErrors(memory), nil }},
+		{"sampled", func(x *crossing) ([]flowError, error) { return x.sampledErrors(memory / meanEntryBytes), nil }},
 		{"mpe", func(x *crossing) ([]flowError, error) {
 			return x.mpeErrors(x.samplingRate(float64(memory / mpeEntryBytes))), nil
 		}},
-		{"rli", func(x *crossing) ([]flowError, error) { return x.rliErrors(1000, memory), nil }},
+		{"rli", func(x *crossing) ([]flowError, error) { return x.rliErrors(1000, memory/meanEntryBytes), nil }},
 		{"average", func(x *crossing) ([]flowError, error) { return x.averageErrors(), nil }},
 	}
 	const rivals = 4 // the first of them

@@ -90,10 +90,10 @@ func (x *crossing) samplingRate(flows float64) float64 {
 	return low
 }
 
-// sampledErrors keeps a mean for each flow that has a packet which the hash of its id samples, in so many bytes. Other flows get the
+// sampledErrors keeps a mean for each flow that has a packet which the hash of its id samples, at the rate that so many flows have one. Other flows get the
 // mean of all packets.
-func (x *crossing) sampledErrors(bytes int) []flowError {
-	rate := x.samplingRate(float64(bytes / meanEntryBytes))
+func (x *crossing) sampledErrors(flows int) []flowError {
+	rate := x.samplingRate(float64(flows))
 	sum, count := make([]float64, len(x.trace.Flows)), make([]float64, len(x.trace.Flows))
 	x.arrivals(func(p workload.Packet, d int64, lost bool) {
 		if !lost && float64(hash.Uint64x2(x.seed, ldsSampleSeed, p.ID)) < rate*(1<<64) {
@@ -113,8 +113,8 @@ func (x *crossing) sampledErrors(bytes int) []flowError {
 // fixed rate, whose delays the receiver knows; the delay of a packet is taken to
 // lie on the line between the probes before and behind it, and averaged in
 // counters per flow. A probe is delayed like a packet of some flow, drawn anew
-// each time. Flows have their counters in so many bytes, the others, by hash, get the mean of all packets; 0: all flows have.
-func (x *crossing) rliErrors(perSecond float64, bytes int) []flowError {
+// each time. So many flows, by hash, have counters, the others get the mean of all packets; 0: all flows have.
+func (x *crossing) rliErrors(perSecond float64, flows int) []flowError {
 	gap := 1e9 / perSecond
 	probes := make([]float64, int(math.Ceil(float64(x.trace.DurationNs)/gap))+2)
 	for i := range probes {
@@ -132,8 +132,8 @@ func (x *crossing) rliErrors(perSecond float64, bytes int) []flowError {
 		count[p.Flow]++
 	})
 	share := 1.0
-	if bytes > 0 {
-		share = float64(bytes/meanEntryBytes) / float64(len(x.trace.Flows))
+	if flows > 0 {
+		share = float64(flows) / float64(len(x.trace.Flows))
 	}
 	return x.errors(func(f int) (float64, bool) {
 		if float64(hash.Uint64x2(x.seed, ldsClassSeed, uint64(f))) >= share*(1<<64) {

@@ -142,17 +142,25 @@ func (x *crossing) errors(estimate func(flow int) (float64, bool)) []flowError {
 	return out
 }
 
-// sketch runs the crossing through two points, in one interval that its packets
+// sketch compares two points that the crossing ran through, in one interval that its packets
 // agree on at both ends, as with an interval bit. weight may be nil.
 func (x *crossing) sketch(c lds.Config, weight func(flow uint32) uint32) (*lds.Difference, error) {
-	c.IntervalNs, c.Seed = x.trace.DurationNs+1e9, hash.Uint64(x.seed, c.Seed)
-	sender, err := lds.NewPoint(c)
+	c.IntervalNs = x.trace.DurationNs + 1e9
+	sender, receiver, err := x.points(c, weight)
 	if err != nil {
 		return nil, err
 	}
-	receiver, err := lds.NewPoint(c)
-	if err != nil {
-		return nil, err
+	return lds.Subtract(sender, receiver, lds.AnyDelay())
+}
+
+// points runs the crossing through two points.
+func (x *crossing) points(c lds.Config, weight func(flow uint32) uint32) (sender, receiver *lds.Point, err error) {
+	c.Seed = hash.Uint64(x.seed, c.Seed)
+	if sender, err = lds.NewPoint(c); err != nil {
+		return nil, nil, err
+	}
+	if receiver, err = lds.NewPoint(c); err != nil {
+		return nil, nil, err
 	}
 	x.arrivals(func(p workload.Packet, d int64, lost bool) {
 		w, flow := uint32(1), x.trace.Flows[p.Flow].Hash
@@ -165,9 +173,9 @@ func (x *crossing) sketch(c lds.Config, weight func(flow uint32) uint32) (*lds.D
 		}
 	})
 	if sender.Outside()+receiver.Outside() > 0 {
-		return nil, fmt.Errorf("%d packets fell outside the interval", sender.Outside()+receiver.Outside())
+		return nil, nil, fmt.Errorf("%d packets fell outside the interval", sender.Outside()+receiver.Outside())
 	}
-	return lds.Subtract(sender, receiver, lds.AnyDelay())
+	return sender, receiver, nil
 }
 
 // ldsErrors is sketch, and the errors of its estimates.

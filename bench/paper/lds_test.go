@@ -211,3 +211,24 @@ var (
 		"capture.median_error.1000_9999":    {0, 0.01},
 	}
 )
+
+// TestShortRecords: where records are short, rows that adapt to them know more flows than those that adapt to flows alone, and records keep within their bound.
+func TestShortRecords(t *testing.T) {
+	x := &crossing{trace: smallTrace(t, 90_000, 1700), delays: flowDelay{}, seed: 3}
+	const bytes = 19_000
+	c := lds.Config{Rows: 4, Columns: 1750, Virtual: 1}
+	if rows := c.BestRows(1700, bytes); rows != 1 {
+		t.Fatalf("%d rows", rows)
+	}
+	var within [3]float64
+	for i, rows := range []int{c.BestRows(1700, bytes), c.BestRows(1700, 0), c.BestRows(1700, 0)} {
+		errs, err := x.recordErrors(c.WithRows(rows), []int{bytes, bytes, math.MaxInt32}[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		within[i] = pick(errs, 1, math.MaxUint64).within(0.1)
+	}
+	if within[0] < within[1]+0.1 || within[2] < within[0] {
+		t.Errorf("%.3f of the flows are within 10 %%, %.3f by flows alone, %.3f in whole records", within[0], within[1], within[2])
+	}
+}

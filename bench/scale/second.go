@@ -185,7 +185,7 @@ func newMeasuring(ports int, seed uint64, flows float64) (*measuring, error) {
 				return nil, err
 			}
 			(*p).Begin(1 << 29)
-			(*p).SetRows(d.BestRows(flows))
+			(*p).SetRows(d.BestRows(flows, l.RecordBytes))
 		}
 		m.links = append(m.links, x)
 	}

@@ -166,7 +166,7 @@ func (m *Module) send(at point, number int, p *lds.Point, missed uint64, emit re
 		Missed: missed + p.Outside(), Partial: p.Flags()&lds.Partial != 0,
 	}
 	plan := m.plan.Load()
-	room := m.shape.room(p, plan.config.RecordBytes, len(plan.points()))
+	room := m.shape.room(p, plan.config.recordBytes(), len(plan.points()))
 	emit(&h, func(dst []byte) ([]byte, error) {
 		out, cells, want := p.AppendWithin(dst, room)
 		m.shape.made(len(out)-len(dst), want)

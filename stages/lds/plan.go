@@ -66,7 +66,7 @@ func (p *plan) makeRows() {
 	p.rows = make([]*rows, len(p.points()))
 	for i := range p.rows {
 		if p.config.Rows == 0 && p.columns(i) > FixedColumns {
-			p.rows[i] = new(rows)
+			p.rows[i] = &rows{bytes: p.config.recordBytes()}
 		}
 	}
 }
@@ -76,7 +76,11 @@ func (p *plan) follow(old *plan) {
 	was := old.points()
 	for i, at := range p.points() {
 		if n := slices.Index(was, at); n >= 0 && p.rows[i] != nil && old.rows[n] != nil {
-			p.rows[i] = old.rows[n]
+			if p.rows[i].bytes == old.rows[n].bytes {
+				p.rows[i] = old.rows[n]
+			} else {
+				p.rows[i].packed.Store(old.rows[n].packed.Load())
+			}
 		}
 	}
 }

@@ -16,6 +16,7 @@ const (
 
 // rows is the number of rows of a measurement point: another one from the beginning of a term on. The zero value is what the point was made with.
 type rows struct {
+	bytes int // that a record may take, if the point were the only one; 0: no bound
 	// first interval 48 | rows before 8 | rows from there on 8
 	packed atomic.Uint64
 }
@@ -46,5 +47,5 @@ func (t *trio) choose(p *lds.Point, now int64) {
 		return
 	}
 	made := p.Made()
-	r.packed.Store(uint64(first)<<16 | uint64(r.at(p.Interval()))<<8 | uint64(made.BestRows(p.Flows())))
+	r.packed.Store(uint64(first)<<16 | uint64(r.at(p.Interval()))<<8 | uint64(made.BestRows(p.Flows(), r.bytes)))
 }

@@ -28,13 +28,13 @@ func (m *Module) Demand() (all, useful float64) { return m.shape.demand, m.shape
 // Shape implements export.Shaper.
 func (m *Module) Shape(bytesPerSecond float64) { m.shape.bytes = bytesPerSecond }
 
-// room is how many bytes the record of a point may take; own is the configuration's bound for an interval, or a second of a longer one, 0: none.
+// room is how many bytes the record of a point may take; own is the configuration's bound for an interval, 0: none.
 func (s *shape) room(p *lds.Point, own, points int) int {
 	if p.Interval() > s.interval || s.level == 0 {
 		seconds := float64(p.Config().IntervalNs) / 1e9
 		bytes := math.Inf(1)
 		if own > 0 {
-			bytes = float64(own) * max(seconds, 1)
+			bytes = float64(own)
 		}
 		s.divide(bytes, seconds, points)
 		s.interval = p.Interval()

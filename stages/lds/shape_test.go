@@ -22,7 +22,7 @@ func TestRecordBytes(t *testing.T) {
 		idle, _ := lds.NewPoint(config)
 		for _, p := range []*lds.Point{out, in} {
 			p.Begin(1)
-			p.SetRows(config.BestRows(float64(flows)))
+			p.SetRows(config.BestRows(float64(flows), c.RecordBytes))
 		}
 		for flow := range uint64(flows) {
 			for range 3 {

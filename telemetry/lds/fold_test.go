@@ -108,7 +108,7 @@ func TestAppendWithin(t *testing.T) {
 		from, to := newPoint(t, c), newPoint(t, c)
 		for _, p := range []*Point{from, to} {
 			if x.virtual == 1 {
-				p.SetRows(c.BestRows(float64(x.flows)))
+				p.SetRows(c.BestRows(float64(x.flows), room))
 			}
 		}
 		r := rand.New(rand.NewPCG(21, uint64(x.flows)))

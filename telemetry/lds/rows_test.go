@@ -80,12 +80,21 @@ func TestRowsInBlocks(t *testing.T) {
 func TestBestRows(t *testing.T) {
 	c := Config{Rows: 4, Columns: 17500, Virtual: 1, IntervalNs: 1e9}
 	for flows, want := range map[float64]int{0: 4, 1: 4, 12_000: 4, 17_000: 4, 17_400: 2, 24_000: 2, 34_000: 2, 34_600: 1, 1e6: 1, math.Inf(1): 1} {
-		if rows := c.BestRows(flows); rows != want {
+		if rows := c.BestRows(flows, 0); rows != want {
 			t.Errorf("%g flows: %d rows, want %d", flows, rows, want)
 		}
 	}
+	// Rows that do not fit into a record are not chosen, however short it is.
+	for flows, want := range map[float64]int{1: 4, 7_000: 4, 8_000: 2, 11_000: 2, 12_000: 1, 1e6: 1} {
+		if rows := c.BestRows(flows, 190_000); rows != want {
+			t.Errorf("%g flows in 190,000 bytes: %d rows, want %d", flows, rows, want)
+		}
+	}
+	if rows := c.BestRows(10, 1); rows != 1 {
+		t.Errorf("%d rows in a byte", rows)
+	}
 	for _, c := range []Config{{Rows: 4, Columns: 10, Virtual: 2}, {Rows: 2, Columns: 10, Virtual: 1, Rates: []float64{0.5, 1}}} {
-		if rows := c.BestRows(1e6); rows != c.Rows {
+		if rows := c.BestRows(1e6, 0); rows != c.Rows {
 			t.Errorf("%+v: %d rows", c, rows)
 		}
 	}
