@@ -49,8 +49,8 @@ func (q *queryFlags) flows(f *pflag.FlagSet) {
 	f.StringVar(&q.Dst, "dst", "", "only flows to addresses of this `PREFIX`")
 	f.StringVar(&q.Proto, "proto", "", "only flows of this `PROTOCOL`, as udp or 17")
 	f.StringVar(&q.Port, "port", "", "only flows from or to this port `NUMBER`")
-	f.StringVar(&q.From, "from", "", "switch, or switch:port by the port's name or number, that packets leave")
-	f.StringVar(&q.To, "to", "", "switch, or switch:port by the port's name or number, at which they arrive")
+	f.StringVar(&q.From, "from", "", "switch, switch:port by the port's name or number, or switch/class by the class's name or prefixes, that packets leave")
+	f.StringVar(&q.To, "to", "", "switch, switch:port, or switch/class, at which they arrive")
 	f.StringVar(&q.At, "at", "", "switch, or switch:port by the port's name or number; of heavy-hitters the measurement point whose sketch answers in place of the network-wide sample, with \"in\" or \"out\" after it")
 	f.StringVar(&q.flowsFile, "flows", "", "with --at, `FILE` of the flows to look for, one in a line; without, those that samples name")
 }

@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
@@ -54,7 +55,35 @@ func (e *Engine) ParsePlace(text string) (Place, error) {
 		}
 		p.Port = n
 	}
+	if names, has := e.classesAt(&p); !has && len(names) != 0 {
+		return Place{}, fmt.Errorf("switch %s has no class %q: those that it measured are %s", name, shorten(class), strings.Join(names, ", "))
+	}
 	return p, nil
+}
+
+// mostClasses are listed where a question's class is not among them.
+const mostClasses = 20
+
+// classesAt lists classes of a place's switch, and reports whether the place's own is one of them, or none is named.
+func (e *Engine) classesAt(at *Place) (names []string, has bool) {
+	if at.Class == "" {
+		return nil, true
+	}
+	of, named := Place{Switch: at.Switch, Port: -1}, Place{Switch: at.Switch, Port: -1, Class: at.Class}
+	for i := range e.Store.Points {
+		p := &e.Store.Points[i]
+		if p.Class.IsZero() || !of.has(p) {
+			continue
+		}
+		if named.has(p) {
+			return nil, true
+		}
+		if name := strconv.Quote(p.Class.String()); len(names) < mostClasses && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, false
 }
 
 // has reports whether a point is at the place.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -381,5 +382,26 @@ func TestMissingOfAskedPoints(t *testing.T) {
 	}
 	if all := s.Missing(store.OfPoints, s.All()); len(all) != 8 || all[7].Point != "d:1 out" {
 		t.Errorf("%+v", all)
+	}
+}
+
+// TestUnknownClass: a class that a switch does not measure is refused with those that it does; without any, the answer says what makes some.
+func TestUnknownClass(t *testing.T) {
+	s := &store.Store{}
+	for i, name := range []string{"blue", ""} {
+		p, err := lds.NewPoint(lds.Config{Rows: 1, Columns: 10, Virtual: 1, IntervalNs: 1 << 30})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.SetClass(lds.Class{Name: name, From: netip.MustParsePrefix("10.0.1.0/24"), To: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(2 + i)}), 24)})
+		p.Begin(1)
+		add(t, s, record.Header{Kind: record.LDS, Switch: 1, Instance: uint16(1<<15 | 2*i), Start: 1 << 30, Span: 1 << 30}, p.AppendBinary)
+	}
+	s.Sort()
+	e := &Engine{Store: s}
+	for text, want := range map[string]string{"b": "", "b/blue": "", "b/10.0.1.0/24 > 10.0.3.0/24": "", "b/blue out": "", "b/green": `switch b has no class "green": those that it measured are "10.0.1.0/24 > 10.0.3.0/24", "blue"`} {
+		if _, err := e.ParsePlace(text); (want == "") != (err == nil) || err != nil && err.Error() != want {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
 	}
 }
