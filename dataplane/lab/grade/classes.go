@@ -52,11 +52,15 @@ func (g *grader) classes() error {
 		}
 		d := delayed{flow: flow}
 		between, depth := map[string]bool{}, depths(passed, pair[0])
-		sums, sent := map[int]float64{}, map[int]float64{} // by hop: not all that passed one passed the next
+		hops := map[int]*hop{} // not all that passed one passed the next
 		for _, p := range passed {
 			d.dropped += p.flow.Dropped
-			sums[depth[p.from]] += float64(p.flow.Sent) * p.flow.MeanNs
-			sent[depth[p.from]] += float64(p.flow.Sent)
+			at := hops[depth[p.from]]
+			if at == nil {
+				at = &hop{}
+				hops[depth[p.from]] = at
+			}
+			at.add(p.flow)
 			if p.to == pair[1] {
 				d.sent += p.flow.Sent
 			} else {
@@ -66,11 +70,20 @@ func (g *grader) classes() error {
 				late[pair] = heldRelayUp
 			}
 		}
-		for hop, sum := range sums {
-			d.meanNs += sum / max(sent[hop], 1)
+		dwelled := true
+		for i, h := range hops {
+			d.meanNs += h.delays / max(float64(h.sent), 1)
+			if next := hops[i+1]; next != nil {
+				waited, known := h.until(next)
+				d.meanNs += waited
+				dwelled = dwelled && known
+			}
 		}
 		for name := range between {
-			// What packets wait in a switch between the relays is in the answer, and not in the truth.
+			// What packets wait in a switch between the relays is in the answer. Where the relays' times do not show it, it is not in the truth.
+			if dwelled {
+				break
+			}
 			if _, high := g.measuredLatency(name); high > mostDwell*d.meanNs {
 				late[pair] = fmt.Sprintf("the machine held %s up", name)
 			}
@@ -84,6 +97,27 @@ func (g *grader) classes() error {
 		}
 	}
 	return nil
+}
+
+// hop is what the relays did to a flow that are as many relays away from its source.
+type hop struct {
+	received, sent       uint64
+	delays               float64
+	arrivals, departures uint64 // modulo 2^64
+}
+
+func (h *hop) add(f *relay.FlowTruth) {
+	h.received, h.sent = h.received+f.Received, h.sent+f.Sent
+	h.delays += float64(f.Sent) * f.MeanNs
+	h.arrivals, h.departures = h.arrivals+f.Arrivals, h.departures+f.Departures
+}
+
+// until is the mean time that packets waited between a hop and the next one; known if all came there.
+func (h *hop) until(next *hop) (ns float64, known bool) {
+	if h.sent == 0 || h.sent != next.received || h.departures == 0 {
+		return 0, false
+	}
+	return float64(int64(next.arrivals-h.departures)) / float64(h.sent), true
 }
 
 // mostDwell is how much of a flow's delay its packets may wait in a switch between two relays, in the median, for wrong answers to be

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -486,5 +487,22 @@ func TestPlans(t *testing.T) {
 	}
 	if list, err := plans(paths); err != nil || len(list) != 1 {
 		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// TestHop: what packets wait between two relays is known by their times where all that left one came to the next, over all relays of each, also where the sums
+// pass 2^64.
+func TestHop(t *testing.T) {
+	const sent = math.MaxUint64 - 999
+	var first, next hop
+	first.add(&relay.FlowTruth{Received: 4, Sent: 3, Dropped: 1, MeanNs: 20e6, Departures: sent})
+	first.add(&relay.FlowTruth{Received: 2, Sent: 2, MeanNs: 10e6, Departures: 500})
+	next.add(&relay.FlowTruth{Received: 5, Sent: 4, Dropped: 1, Arrivals: 3_000_500})
+	if ns, known := first.until(&next); !known || ns != 600_200 || first.delays != 80e6 {
+		t.Errorf("%g ns (%t), %+v", ns, known, first)
+	}
+	next.add(&relay.FlowTruth{Received: 1, Arrivals: 1})
+	if ns, known := first.until(&next); known || ns != 0 {
+		t.Errorf("%g ns (%t) where another one came", ns, known)
 	}
 }

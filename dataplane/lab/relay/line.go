@@ -54,6 +54,7 @@ type flowCount struct {
 	class                   int
 	received, sent, dropped uint64
 	delays                  float64 // sum of the achieved ones, ns
+	arrivals, departures    uint64  // sums of times, ns, modulo 2^64
 }
 
 func newLine(c *Config, direction int) *line {
@@ -111,6 +112,7 @@ func (l *line) arrive(frame []byte, at time.Duration) {
 	}
 	if f != nil {
 		f.received++
+		f.arrivals += uint64(at)
 	}
 	if rate := l.config.RateBits; rate != 0 {
 		// The wire has one frame at a time; its delay begins behind that.
@@ -163,6 +165,7 @@ func (l *line) leave(p *parcel, at time.Duration) {
 	if p.flow != nil {
 		p.flow.sent++
 		p.flow.delays += float64(at - p.at)
+		p.flow.departures += uint64(at)
 	}
 	l.free = append(l.free, p.frame)
 }

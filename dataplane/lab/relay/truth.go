@@ -32,6 +32,10 @@ type FlowTruth struct {
 	Sent     uint64  `json:"sent"`
 	Dropped  uint64  `json:"dropped"`
 	MeanNs   float64 `json:"mean_ns"`
+	// Arrivals and Departures are the sums of the times at which packets were received and sent, modulo 2^64: where all that one relay sent came to the next,
+	// their difference is what packets waited between both.
+	Arrivals   uint64 `json:"arrivals_ns"`
+	Departures uint64 `json:"departures_ns"`
 }
 
 // truth adds up what both directions did.
@@ -50,6 +54,7 @@ func truth(c *Config, lines [2]*line) Truth {
 			t.Flows = append(t.Flows, FlowTruth{
 				Flow: k.String(), From: c.Ports[i], Class: f.class,
 				Received: f.received, Sent: f.sent, Dropped: f.dropped, MeanNs: f.delays / float64(max(f.sent, 1)),
+				Arrivals: f.arrivals, Departures: f.departures,
 			})
 		}
 	}
