@@ -86,6 +86,9 @@ func differences(from, to *lds.Config) (list []difference) {
 	case fromClasses && toClasses:
 		add("class_columns", cmp.Or(from.ClassColumns, from.Columns), cmp.Or(to.ClassColumns, to.Columns))
 	}
+	if rowsOf(from) == adapting && rowsOf(to) == adapting {
+		add("record_bytes", from.RecordBytes, to.RecordBytes)
+	}
 	add("virtual", from.Virtual, to.Virtual)
 	add("banks", banksOf(from), banksOf(to))
 	add("interval_bits", from.IntervalBits, to.IntervalBits)
@@ -156,6 +159,9 @@ func checkEdges(c *lab.Config, switches []*config.Config) error {
 	return errors.Join(faults...)
 }
 
+// adapting are rows that adapt.
+const adapting = "0 (as many as suit the flows)"
+
 // rowsOf says how many rows the points of a stage have.
 func rowsOf(c *lds.Config) string {
 	switch {
@@ -164,7 +170,7 @@ func rowsOf(c *lds.Config) string {
 	case c.Columns <= lds.FixedColumns || c.Virtual > 1 || banksOf(c) != "[]":
 		return "4"
 	}
-	return "0 (as many as suit the flows)"
+	return adapting
 }
 
 // banksOf writes the sampling rates of rows; those that are all 1 are the default, none.

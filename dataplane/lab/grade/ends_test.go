@@ -48,6 +48,8 @@ func TestLinkEnds(t *testing.T) {
 		{"ports = [\"p0\"]\ncolumns = 300", "", ""}, // to which no link between switches leads
 		{"rows = 2", "", "rows: 2 at s1:p1, but 0 (as many as suit the flows) at s2:p1, the other end of the link (switch s2: stages.lds_ingress.rows, line 13): what the two count cannot be compared, so give both the same rows"},
 		{"columns = 300", "columns = 500", "columns: 300 at s1:p1, but 500 at s2:p1, the other end of the link (switch s2: stages.lds_ingress.columns, line 14)"},
+		{"record_bytes = 50000", "", "record_bytes: 50000 at s1:p1, but 190000 at s2:p1"},
+		{"rows = 4\nrecord_bytes = 50000", "rows = 4", ""}, // which do not adapt
 		{"virtual = 2", "virtual = 3", "virtual: 2 at s1:p1, but 3 at s2:p1"},
 		{"interval_bits = 30", "interval_bits = 29", "interval_bits: 30 at s1:p1, but 29 at s2:p1"},
 		{"interval_bit = true", "", "interval_bit: true at s1:p1, but false at s2:p1"},
