@@ -42,7 +42,6 @@ type Config struct {
 	LostFlows int `toml:"lost_flows"`
 	// RecordBytes is the most that the records of all points of an interval take, in bytes; of an interval of more than a second, of each second of it; 0: no bound
 	// but the budget of [telemetry]. Points with more have fewer rows and columns in their records, or, where packets of a flow scatter, some of the cells.
-	// Rows adapt to it, so both ends of a measurement need the same.
 	RecordBytes int `toml:"record_bytes"`
 	// IntervalBits is the base-2 logarithm of the interval in ns: 30 is 1.07 s.
 	IntervalBits int `toml:"interval_bits"`
