@@ -103,23 +103,28 @@ func fates(r *api.ReportResponse, counter func(name string, n int) (uint64, erro
 	return err
 }
 
-// pint adds the plan, so that a lab can see that all switches have the same, and, where the plan asks for latencies, how
+// pint adds the plans, so that a lab can see that all switches have the same, and, where one asks for latencies, how
 // long packets were in the switch, by output port, as a Weir switch reports it.
 func (n *Node) pint(r *api.ReportResponse) error {
 	c, ok := n.config.Stages["pint"].(*stage.Config)
 	if !ok {
 		return nil
 	}
-	plan, err := c.SourcePlan()
+	plans, err := c.LivePlans()
 	if err != nil {
 		return err
 	}
-	digest, err := plan.Digest()
-	if err != nil {
-		return err
+	r.Pint = new(api.PintReport)
+	latencies := false
+	for _, p := range plans {
+		digest, err := p.Digest()
+		if err != nil {
+			return err
+		}
+		r.Pint.Plans = append(r.Pint.Plans, &api.PintPlan{Id: uint32(p.ID), Digest: fmt.Sprintf("%016x", digest)})
+		latencies = latencies || slices.ContainsFunc(p.Queries, func(q pint.Query) bool { return q.Value == pint.HopLatency })
 	}
-	r.Pint = &api.PintReport{Plans: []*api.PintPlan{{Id: uint32(plan.ID), Digest: fmt.Sprintf("%016x", digest)}}}
-	if !slices.ContainsFunc(plan.Queries, func(q pint.Query) bool { return q.Value == pint.HopLatency }) {
+	if !latencies {
 		return nil
 	}
 	cells, err := n.sw.Registers(tables.LatencyRegister)

@@ -28,66 +28,83 @@ func (b *builder) pint() {
 		return
 	}
 	before := len(b.faults)
-	plan := b.plan(c)
-	if plan == nil {
-		return
-	}
-	queries := b.queries(plan)
+	live := b.plans(c)
 	if len(b.faults) > before {
 		return
 	}
-	e, err := plan.Compile()
-	if err != nil {
-		b.fault("stages.pint.plan", "%w", err)
-		return
+	for i, p := range live {
+		in := planTables[i].plan
+		b.byDefault(pintControl+"."+in, act(pintControl+".set_"+in, param("id", Number(uint64(p.ID)))))
 	}
-	b.byDefault(pintControl+".plan", act(pintControl+".set_plan", param("id", Number(uint64(plan.ID)))))
-	if plan.Carrier == pintplan.CarrierIPID {
+	if live[0].Carrier == pintplan.CarrierIPID {
 		b.byDefault(pintControl+".carrier", act(pintControl+".by_identification", param("any", oneBit(c.Identification == stage.IdentificationAny))))
 	} else {
 		b.byDefault(pintControl+".carrier", act(pintControl+".by_shim", param("bits", Number(uint64(c.IntervalBits)))))
 	}
-	if plan.Hops == pintplan.HopsFromTTL {
-		b.byDefault(pintControl+".hops", act(pintControl+".from_ttl", param("initial", Number(uint64(plan.InitialTTL)))))
-	} else {
-		b.byDefault(pintControl+".hops", act(pintControl+".from_shim"))
+	for i, p := range live {
+		hops := act(pintControl + ".from_shim")
+		if p.Hops == pintplan.HopsFromTTL {
+			hops = act(pintControl+".from_ttl", param("initial", Number(uint64(p.InitialTTL))))
+		}
+		b.byDefault(pintControl+"."+planTables[i].hops, hops)
 	}
 	b.links(c)
-	b.encoder(e, queries)
+	for i, p := range live {
+		b.encoder(pintControl+"."+planTables[i].encoder, p.encoder, p.queries)
+	}
 }
 
-// plan reads the plan, and says what of it the program cannot do, but for queries.
-func (b *builder) plan(c *stage.Config) *pintplan.Plan {
-	if c.NextPlan != "" {
-		b.fault("stages.pint.next_plan", "the program has one plan at a time: leave it out, and replace the plan on all switches at once")
-	}
+// livePlan is a plan that the program understands.
+type livePlan struct {
+	*pintplan.Plan
+	encoder *encode.Encoder
+	queries queries
+}
+
+// planTables are the tables of either plan, the first one that of sources; plan is its key in the configuration, too.
+var planTables = []struct{ plan, hops, encoder string }{{"plan", "hops", "encoder"}, {"next_plan", "next_hops", "next_encoder"}}
+
+// plans reads the plans, and says what of them the program cannot do.
+func (b *builder) plans(c *stage.Config) (live []livePlan) {
 	if c.FeedbackPort != 0 {
 		b.fault("stages.pint.feedback_port", "the program sends no feedback: leave it out")
 	}
-	p, err := c.SourcePlan()
+	plans, err := c.LivePlans()
 	if err != nil {
-		b.fault("stages.pint.plan", "%w", err)
-		return nil
+		b.fault("stages.pint", "%w", err)
 	}
+	for i, p := range plans {
+		key := "stages.pint." + planTables[i].plan
+		b.layout(key, p)
+		l := livePlan{Plan: p, queries: b.queries(key, p)}
+		if l.encoder, err = p.Compile(); err != nil {
+			b.fault(key, "%w", err)
+		}
+		live = append(live, l)
+	}
+	return live
+}
+
+// layout says what of a plan the program cannot do, but for queries.
+func (b *builder) layout(key string, p *pintplan.Plan) {
 	if p.Hash != hash.CRC {
-		b.fault("stages.pint.plan", "plan %d: hash %q: a P4 target has %q: make the plan with it (weir plan --hash %v)", p.ID, p.Hash, hash.CRC, hash.CRC)
+		b.fault(key, "plan %d: hash %q: a P4 target has %q: make the plan with it (weir plan --hash %v)", p.ID, p.Hash, hash.CRC, hash.CRC)
 	}
 	if least := digestBits - 7; p.Bits < least || p.Bits > digestBits {
-		b.fault("stages.pint.plan", "plan %d: bits %d: the program's digest has 2 bytes: make a plan of %d to %d bits", p.ID, p.Bits, least, digestBits)
+		b.fault(key, "plan %d: bits %d: the program's digest has 2 bytes: make a plan of %d to %d bits", p.ID, p.Bits, least, digestBits)
 	}
 	if p.EdgeBits != 0 {
-		b.fault("stages.pint.plan", "plan %d: edge_bits %d: the program's shim has a digest of 2 bytes and no edge, as its parser has one header for both: make a plan without", p.ID, p.EdgeBits)
+		b.fault(key, "plan %d: edge_bits %d: the program's shim has a digest of 2 bytes and no edge, as its parser has one header for both: make a plan without", p.ID, p.EdgeBits)
 	}
 	if len(p.Sets) > maxSets {
-		b.fault("stages.pint.plan", "plan %d: %d sets of queries: the program has room for %d: ask for fewer queries, or other frequencies", p.ID, len(p.Sets), maxSets)
+		b.fault(key, "plan %d: %d sets of queries: the program has room for %d: ask for fewer queries, or other frequencies", p.ID, len(p.Sets), maxSets)
 	}
-	return p
 }
 
 // queries sorts a plan's queries by what the program does for them.
-func (b *builder) queries(p *pintplan.Plan) (q queries) {
+func (b *builder) queries(key string, p *pintplan.Plan) (q queries) {
 	fault := func(x *pint.Query, format string, args ...any) {
-		b.fault("stages.pint.plan", "plan %d: query %q: "+format, append([]any{p.ID, x.Name}, args...)...)
+		b.fault(key, "plan %d: query %q: "+format, append([]any{p.ID, x.Name}, args...)...)
 	}
 	take := func(place **pint.Query, x *pint.Query) {
 		if *place != nil {
@@ -186,15 +203,15 @@ func (s *Switch) UnknownMTUs() (names []string) {
 	return names
 }
 
-// UnknownSpeeds are the ports whose use a plan asks for, and whose links' speed is not known: it counts as
+// UnknownSpeeds are the ports whose use the plans ask for, and whose links' speed is not known: it counts as
 // 10 Gb/s, as in stages/pint.
 func (s *Switch) UnknownSpeeds() (names []string) {
 	c := configOf[stage.Config](&builder{Switch: s}, "pint")
 	if c == nil {
 		return nil
 	}
-	plan, err := c.SourcePlan()
-	if err != nil || !slices.ContainsFunc(plan.Queries, func(q pint.Query) bool { return q.Value == pint.EgressUtilisation }) {
+	plans, err := c.LivePlans()
+	if err != nil || !asks(plans, pint.EgressUtilisation) {
 		return nil
 	}
 	for i := range s.Ports {
@@ -205,9 +222,15 @@ func (s *Switch) UnknownSpeeds() (names []string) {
 	return names
 }
 
-// encoder fills the tables of the control pint_encoder.
-func (b *builder) encoder(e *encode.Encoder, q queries) {
-	const encoder = pintControl + ".encoder"
+// asks says whether any of the plans asks for a value.
+func asks(plans []*pintplan.Plan, v pint.Value) bool {
+	return slices.ContainsFunc(plans, func(p *pintplan.Plan) bool {
+		return slices.ContainsFunc(p.Queries, func(q pint.Query) bool { return q.Value == v })
+	})
+}
+
+// encoder fills the tables of a control pint_encoder.
+func (b *builder) encoder(encoder string, e *encode.Encoder, q queries) {
 	sets, seeds := e.Sets(), e.Seeds()
 	valueSeed := uint64(0)
 	if step := stepOf(sets, q.path); step != nil {

@@ -8,6 +8,7 @@ import (
 	stage "github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/encode"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
 // code is the control pint_codec.
@@ -19,9 +20,8 @@ func (t *target) code(instance string, value, round, top uint64) uint64 {
 	return min(uint64(max(sum>>16, 0)), top)
 }
 
-// encode is the control pint_encoder.
-func (t *target) encode(id uint64, hop int, digest uint64, v *pint.Observed) uint64 {
-	const encoder = pintControl + ".encoder"
+// encode is a control pint_encoder.
+func (t *target) encode(encoder string, id uint64, hop int, digest uint64, v *pint.Observed) uint64 {
 	_, k := t.apply(encoder + ".keys")
 	q := family(k["set_p"], k["set_q"], little(id, 8))
 	g := family(k["writer_p"], k["writer_q"], little(id, 8), little(uint64(hop), 8))
@@ -62,31 +62,40 @@ func values(r *rand.Rand, n int) (all []uint64) {
 }
 
 // TestEncoder: over random packets, all hops and values of all sizes, what the
-// tables say is what the Go encoder does.
+// tables say is what the Go encoder of each plan does.
 func TestEncoder(t *testing.T) {
-	for _, name := range []string{"switch.toml", "bridge.toml"} {
+	for name, next := range map[string]string{"switch.toml": "../testdata/setups/plan-ttl.toml", "bridge.toml": ""} {
 		s := load(t, name)
+		config := s.Stages["pint"].(*stage.Config)
+		config.NextPlan = next
 		x := build(t, s)
-		plan, err := s.Stages["pint"].(*stage.Config).SourcePlan()
+		plans, err := config.LivePlans()
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := plan.Compile()
-		if err != nil {
-			t.Fatal(err)
+		for i, plan := range plans {
+			encodes(t, s, x, planTables[i].encoder, plan)
 		}
-		r := rand.New(rand.NewPCG(1, 2))
-		v := values(r, 8000)
-		for i, value := range v {
-			id, hop, digest := r.Uint64(), 1+i%pint.MaxHops, r.Uint64()&0xffff
-			if i%2 == 0 {
-				hop = 1 + i/2%5 // where most packets are
-			}
-			seen := pint.Observed{pint.SwitchID: uint64(s.ID), pint.HopLatency: value, pint.EgressUtilisation: v[len(v)-1-i]}
-			if got, want := x.encode(id, hop, digest, &seen), e.Encode(id, hop, digest, &seen); got != want {
-				t.Fatalf("%s: packet %#x, hop %d, digest %#x, values %d and %d: the tables give %#x, the encoder %#x",
-					name, id, hop, digest, value, v[len(v)-1-i], got, want)
-			}
+	}
+}
+
+func encodes(t *testing.T, s *Switch, x *target, encoder string, plan *pintplan.Plan) {
+	t.Helper()
+	e, err := plan.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	v := values(r, 8000)
+	for i, value := range v {
+		id, hop, digest := r.Uint64(), 1+i%pint.MaxHops, r.Uint64()&0xffff
+		if i%2 == 0 {
+			hop = 1 + i/2%5 // where most packets are
+		}
+		seen := pint.Observed{pint.SwitchID: uint64(s.ID), pint.HopLatency: value, pint.EgressUtilisation: v[len(v)-1-i]}
+		if got, want := x.encode(pintControl+"."+encoder, id, hop, digest, &seen), e.Encode(id, hop, digest, &seen); got != want {
+			t.Fatalf("%s of switch %d: packet %#x, hop %d, digest %#x, values %d and %d: the tables give %#x, the encoder %#x",
+				encoder, s.ID, id, hop, digest, value, v[len(v)-1-i], got, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 // PINT at the output ports (stages/pint): the source puts a digest into packets from
 // edge ports, transit writes the next hop, the sink writes the last one, takes the
-// digest out and hands it to the control plane. One plan is live at a time.
+// digest out and hands it to the control plane. Two plans are live: sources write
+// plan, and next_plan is written and taken out, too, while one replaces the other.
 //
 // What becomes of a packet is what the Go stage does with it, but for packets of the
 // switch itself, loop queries, and frames without headroom, which BMv2 does not have.
@@ -11,10 +12,12 @@
 //   carrier        no key -> by_shim(bits)                        interval_bits; 0: the interval bit stays clear
 //                         -> by_identification(any)               1: identification = "any", 0: "zero"
 //   hops           no key -> from_shim(), from_ttl(initial)       0: the nearest of 32, 64, 128 and 255
+//   next_plan      no key -> set_next_plan(id)                    none without the action
+//   next_hops      no key -> as hops, of next_plan
 //   arrival_port   meta.in_port: exact -> edge_in()               the edge ports
 //   port           meta.out_port: exact -> set_port(edge, longest, round_trip, log_round_trip, log_bytes)
 //                  all ports; longest: what the port sends, in bytes (2^32-1: no limit), the others as in pint.Utilisation
-//   encoder.*      see pint_encoder.p4, pint_codec.p4
+//   encoder.*      see pint_encoder.p4, pint_codec.p4; next_encoder.*: of next_plan
 //
 // Registers:
 //
@@ -49,7 +52,10 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
     counter(PINT_COUNTS, CounterType.packets) counts;
     register<bit<32>>(MAX_PORTS << LATENCY_PORT_BITS) latencies;
 
-    bit<16> plan_id = 0;
+    bit<16> plan_id = 0; // that of the packet's digest
+    bit<16> next_id = 0;
+    bit<1> has_next = 0;
+    bit<1> of_next = 0;  // the digest is next_plan's
     bit<1> in_identification = 0;
     bit<1> any_identification = 0;
     bit<8> interval_bits = 0;
@@ -69,6 +75,7 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
 
     pint_utilisation() utilisation;
     pint_encoder() encoder;
+    pint_encoder() next_encoder;
     checksum_update() checksum;
 
     action set_plan(bit<16> id) {
@@ -76,6 +83,15 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
     }
     table plan {
         actions = { set_plan; NoAction; }
+        default_action = NoAction();
+    }
+
+    action set_next_plan(bit<16> id) {
+        next_id = id;
+        has_next = 1;
+    }
+    table next_plan {
+        actions = { set_next_plan; NoAction; }
         default_action = NoAction();
     }
 
@@ -100,6 +116,11 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
         initial_ttl = initial;
     }
     table hops {
+        actions = { from_shim; from_ttl; }
+        default_action = from_shim();
+    }
+
+    table next_hops {
         actions = { from_shim; from_ttl; }
         default_action = from_shim();
     }
@@ -170,9 +191,20 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
         if (meta.reason == NO_REASON) {
             if (port.apply().hit) {
                 plan.apply();
+                next_plan.apply();
                 carrier.apply();
-                hops.apply();
                 arrival_port.apply();
+
+                // Sources write the first plan.
+                if (from_edge == 0 && hdr.shim.isValid() && hdr.shim.plan == next_id) {
+                    of_next = has_next;
+                }
+                if (of_next == 1) {
+                    plan_id = next_id;
+                    next_hops.apply();
+                } else {
+                    hops.apply();
+                }
 
                 // What waits is known in packets: they count with this one's length.
                 utilisation.apply((bit<32>)meta.out_port, meta.now, (bit<64>)meta.depth * (bit<64>)meta.length, (bit<64>)meta.length, link,
@@ -321,7 +353,11 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
                     }
                 }
                 if (encodes == 1) {
-                    encoder.apply(meta.id, meta.id_crcs, hop, seen, written);
+                    if (of_next == 1) {
+                        next_encoder.apply(meta.id, meta.id_crcs, hop, seen, written);
+                    } else {
+                        encoder.apply(meta.id, meta.id_crcs, hop, seen, written);
+                    }
                 }
 
                 if (act == DO_PUT_SHIM) {

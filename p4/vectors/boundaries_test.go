@@ -16,6 +16,7 @@ import (
 	"github.com/weirswitch/weir/stages/lds"
 	"github.com/weirswitch/weir/stages/oblivious"
 	stagepint "github.com/weirswitch/weir/stages/pint"
+	"github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/sketch/univmon"
 )
 
@@ -37,7 +38,7 @@ func newBoundaries(s *Setup) (*boundaries, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &boundaries{setup: s, contents: c, now: begin, seen: map[string]int{}, ids: map[string]uint64{}}
+	b := &boundaries{setup: s, plan: s.Plan, contents: c, now: begin, seen: map[string]int{}, ids: map[string]uint64{}}
 	b.parse = b.member("ingress.derive.parse_config", "key")
 	for _, part := range []func(){b.samples, b.rows, b.digests, b.headers, b.intervals, b.utilisation, b.edges, b.stays, b.trailers, b.levels, b.queues} {
 		part()
@@ -48,6 +49,7 @@ func newBoundaries(s *Setup) (*boundaries, error) {
 
 type boundaries struct {
 	setup    *Setup
+	plan     *plan.Plan // of the digests that packets come with
 	contents *tables.Contents
 	parse    member
 	now      int64
@@ -180,12 +182,20 @@ func (b *boundaries) control(end string) string {
 	return ""
 }
 
-// digests: the hashes by which the encoder chooses.
+// digests: the hashes by which the encoders choose, each of its plan's packets.
 func (b *boundaries) digests() {
 	if b.setup.Plan == nil {
 		return
 	}
-	encoder := strings.TrimSuffix(b.control("encoder.keys"), "keys")
+	b.digestsOf(strings.TrimSuffix(b.control(".encoder.keys"), "keys"))
+	if b.setup.Next != nil {
+		defer func(p *plan.Plan) { b.plan = p }(b.plan)
+		b.plan = b.setup.Next
+		b.digestsOf(strings.TrimSuffix(b.control(".next_encoder.keys"), "keys"))
+	}
+}
+
+func (b *boundaries) digestsOf(encoder string) {
 	set, writer := b.member(encoder+"keys", "set"), b.member(encoder+"keys", "writer")
 	const hosts, network = 4, 2 // h1, whose packets leave by h2 where ports are patched, and c1
 	var layers []tables.Entry
@@ -267,7 +277,7 @@ func (b *boundaries) shimmed(port int, hop uint8, frame []byte) []byte {
 }
 
 func (b *boundaries) withShim(frame []byte, hop, interval uint8) []byte {
-	shim := []byte{0x88, 0xb5, 0x10 | interval<<3 | 1, hop, byte(b.setup.Plan.ID >> 8), byte(b.setup.Plan.ID), 0, 0}
+	shim := []byte{0x88, 0xb5, 0x10 | interval<<3 | 1, hop, byte(b.plan.ID >> 8), byte(b.plan.ID), 0, 0}
 	return slices.Insert(frame, 12, shim...)
 }
 
@@ -420,16 +430,16 @@ func (b *boundaries) levels() {
 		if shape.NumLevels() == 1 || !byAddresses {
 			continue
 		}
-		flows := make([]*datagram4, shape.NumLevels())
+		flows := make([]*datagram4, shape.NumLevels()+1) // the last one is of a level that the sketch has not got
 		for n, found := uint32(0), 0; found < len(flows); n++ {
-			src, dst := uint64(n*0x9e3779b9), uint64(n)<<12|7<<28
-			flow := b.setup.Switch.Hash.Uint64x5(disketch.AddressSeed, (src&masks.Src4)<<32, 0, (dst&1<<32-1&masks.Dst4)<<32, 0, 4)
+			src, dst := n*0x9e3779b9, n<<12|7<<28
+			flow := b.setup.Switch.Hash.Uint64x5(disketch.AddressSeed, (uint64(src)&masks.Src4)<<32, 0, (uint64(dst)&masks.Dst4)<<32, 0, 4)
 			level := univmon.LevelOf(b.setup.Switch.Hash, len(flows), shape.LevelSeed(), flow)
 			if flows[level] != nil {
 				continue
 			}
 			d := usual()
-			d.src, d.dst = address4(uint32(src)), address4(uint32(dst))
+			d.src, d.dst = address4(src), address4(dst)
 			flows[level] = &d
 			found++
 		}

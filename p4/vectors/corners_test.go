@@ -188,7 +188,7 @@ func cornerShims() (frames [][]byte) {
 	ip := atomic().bytes()
 	long := atomic()
 	long.payload = udpBytes(580 - header.IPv4Len - header.UDPLen)
-	for _, plan := range []uint16{10, 12, 99} {
+	for _, plan := range []uint16{0, 10, 12, 99} {
 		for _, hop := range []byte{0, 1, 253, 254, 255} {
 			frames = append(frames, frame(header.TypeShim, slices.Concat(shim(1, 2, hop, plan, header.TypeIPv4), ip)))
 		}

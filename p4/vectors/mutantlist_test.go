@@ -84,6 +84,12 @@ var mutants = []mutant{
 	{"latencies have a bit less", "v1model/pint.p4", "(seen.hop_latency >> LATENCY_TOP == 0)", "(seen.hop_latency >> (LATENCY_TOP - 1) == 0)", ""},
 	{"a fragment of a datagram may be atomic", "v1model/pint.p4", "hdr.ipv4.dont_fragment == 1 && hdr.ipv4.more_fragments == 0 && hdr.ipv4.offset == 0) {\n                    atomic", "hdr.ipv4.dont_fragment == 1 && hdr.ipv4.offset == 0) {\n                    atomic", ""},
 
+	{"digests of the next plan are of no plan", "v1model/pint.p4", "    of_next = has_next;", "    of_next = 0;", ""},
+	{"packets of hosts may have the next plan", "v1model/pint.p4", "if (from_edge == 0 && hdr.shim.isValid() && hdr.shim.plan == next_id) {", "if (hdr.shim.isValid() && hdr.shim.plan == next_id) {", ""},
+	{"a plan 0 is the next one where none is", "v1model/pint.p4", "    of_next = has_next;", "    of_next = 1;", ""},
+	{"digests of the next plan are written as those of the first", "v1model/pint.p4", "next_encoder.apply(meta.id, meta.id_crcs, hop, seen, written);", "encoder.apply(meta.id, meta.id_crcs, hop, seen, written);", ""},
+	{"hops of the next plan are counted as those of the first", "v1model/pint.p4", "next_hops.apply();", "hops.apply();", ""},
+
 	{"an interval's end is in it", "v1model/lds.p4", "if (t + slack >= 64w2 << interval_bits) {", "if (t + slack > 64w2 << interval_bits) {", ""},
 	{"a row's limit excludes itself", "v1model/lds.p4", "if (spread_[31:0] <= most) {", "if (spread_[31:0] < most) {", ""},
 	{"the slack is a nanosecond less", "v1model/lds.p4", "bit<64> slack = 64w1 << (interval_bits - 1);", "bit<64> slack = (64w1 << (interval_bits - 1)) - 1;", ""},

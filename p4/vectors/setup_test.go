@@ -21,7 +21,8 @@ import (
 type Setup struct {
 	Name   string
 	Switch *tables.Switch
-	Plan   *plan.Plan
+	Plan   *plan.Plan // that of sources
+	Next   *plan.Plan // nil: no other is understood
 }
 
 // Of the ports, which a configuration does not know: an Ethernet of 10 Gbit/s with long frames, unless
@@ -75,8 +76,12 @@ func LoadSetup(dir, name string) (*Setup, error) {
 		return nil, fmt.Errorf("configuration %s: %w", name, err)
 	}
 	if p, ok := stageConfig[stagepint.Config](s.Switch, "pint"); ok {
-		if s.Plan, err = plan.Load(p.Plan); err != nil {
+		plans, err := p.LivePlans()
+		if err != nil {
 			return nil, fmt.Errorf("configuration %s: %w", name, err)
+		}
+		if s.Plan = plans[0]; len(plans) > 1 {
+			s.Next = plans[1]
 		}
 	}
 	return s, nil

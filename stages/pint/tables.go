@@ -13,6 +13,9 @@ func (c *Config) SourcePlan() (*pintplan.Plan, error) {
 	return pintplan.Load(c.Plan)
 }
 
+// LivePlans are the plans that the stage understands, as it reads them: that of sources, then the next one.
+func (c *Config) LivePlans() ([]*pintplan.Plan, error) { return c.loadPlans() }
+
 // Utilisations are the estimates of the first worker, by port: nil if no plan asks for them. They
 // may be read between batches alone.
 func (m *Module) Utilisations() (all []*encode.Utilisation) {
