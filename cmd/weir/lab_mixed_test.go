@@ -203,7 +203,7 @@ func runMixedLab(t *testing.T, file string) *mixedOutcome {
 func checkMixed(t *testing.T, o *mixedOutcome) {
 	t.Helper()
 	for host, hops := range o.hops {
-		r := o.find(t, query.KindPath, "flows to "+host)
+		r := o.find(t, query.KindPath, " to "+host)
 		t.Logf("%s: %s", r.What, r.Answer)
 		if n := r.Numbers; n["long"] == 0 || n["long_right"] != n["long"] || n["wrong"] != 0 {
 			t.Errorf("%s: %s", r.What, r.Answer)
