@@ -12,12 +12,14 @@ import (
 	"github.com/weirswitch/weir/telemetry/store"
 )
 
-// doubt holds what samples say against what the switches counted exactly. A sample takes packets of one id for one,
+// doubt holds what samples say against what the switches counted exactly, and what they did not count. A sample takes packets of one id for one,
 // and a host that knows the hash function chooses which of its packets are sampled; the switches' own
 // counts of packets and bytes are not moved by either. So an answer has no value and no bounds that these counts
 // deny, and is not exact where they do not agree with the samples.
 type doubt struct {
 	surplus, excess float64 // packets of all switches
+	// missed packets passed switches that did not measure them, each at one switch or at several: any flow may have had them.
+	missed float64
 	// Packets and bytes that passed the network, by the switches' counts: at least those of one switch, unless
 	// packets passed it twice, and at most those of all together.
 	least, most [2]float64 // of packets, of bytes
@@ -88,16 +90,19 @@ func (d *doubt) deny(union *oblivious.Sample, delta float64) {
 }
 
 // any reports whether samples and counts disagree.
-func (d *doubt) any() bool { return d.surplus > 0 || d.excess > 0 || d.denied != [2]float64{} }
+func (d *doubt) any() bool {
+	return d.surplus > 0 || d.excess > 0 || d.missed > 0 || d.denied != [2]float64{}
+}
 
 // hold brings an estimate of all packets or bytes, or of a part of them, within what the counts allow.
 func (d *doubt) hold(b Bounded, unit oblivious.Unit, all bool) Bounded {
 	if unit == oblivious.Flows {
+		b.High += d.missed
 		return b
 	}
-	i := 0
+	i, missed := 0, d.missed
 	if unit == oblivious.Bytes {
-		i = 1
+		i, missed = 1, missed*mostBytes
 	}
 	if d.excess > 0 {
 		b.Low, b.High = 0, d.most[i] // the entries' weights mean nothing
@@ -112,7 +117,7 @@ func (d *doubt) hold(b Bounded, unit oblivious.Unit, all bool) Bounded {
 		}
 	}
 	b.High += more
-	b.High = min(b.High, d.most[i])
+	b.High = min(b.High, d.most[i]) + missed
 	if all && d.any() {
 		b.Value = max(b.Value, d.least[i])
 		b.High = max(b.High, d.least[i])

@@ -200,6 +200,43 @@ func TestFewRepeatedPackets(t *testing.T) {
 	}
 }
 
+// TestUnmeasuredPackets: packets that passed a switch and were not measured widen the upper bounds of all that samples answer, and nothing is promised.
+func TestUnmeasuredPackets(t *testing.T) {
+	const measured, missed = 500, 300
+	s := &store.Store{}
+	for _, unit := range []oblivious.Unit{oblivious.Packets, oblivious.Flows} {
+		sampler, err := oblivious.NewSampler(oblivious.Config{Kind: oblivious.NWPS, Unit: unit, Size: 2000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range measured {
+			k := oblivious.Key(key(1 + i%5))
+			sampler.Add(hash.Uint64(7, uint64(i)), 100, &k)
+		}
+		h := record.Header{Kind: record.Oblivious, Switch: 1, Start: 5 << 30, Span: 1 << 30, Missed: missed}
+		if unit == oblivious.Flows {
+			h.Instance = 1
+		}
+		add(t, s, h, sampler.Sample().AppendBinary)
+	}
+	s.Sort()
+	e := &Engine{Store: s}
+	v := ask[*Volume](t, e, &Question{Kind: KindVolume})
+	if p := v.Packets; p.Value != measured || p.Low != measured || p.High != measured+missed {
+		t.Errorf("%+v packets, measured %d and not %d", p, measured, missed)
+	}
+	if b := v.Bytes; b.Low != 100*measured || b.High < 100*measured+1500*missed {
+		t.Errorf("%+v bytes", b)
+	}
+	h := ask[*HeavyHitters](t, e, &Question{Kind: KindHeavyHitters, Theta: 0.1})
+	if len(h.Flows) != 5 || h.Guaranteed || h.Flows[0].High < 100+missed {
+		t.Errorf("%+v", h)
+	}
+	if c := ask[*Cardinality](t, e, &Question{Kind: KindCardinality}); c.Flows.High < c.Flows.Value+missed {
+		t.Errorf("%+v flows", c.Flows)
+	}
+}
+
 // TestSeedOfOne: a switch whose samples have another seed is left out and named; of as many of either kind nothing is
 // chosen.
 func TestSeedOfOne(t *testing.T) {

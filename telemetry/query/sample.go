@@ -74,6 +74,9 @@ func (e *Engine) unite(of string) (*network, error) {
 		return nil, err
 	}
 	n := &network{Basis: basis}
+	for i := range basis.Missing {
+		n.doubt.missed += float64(basis.Missing[i].Packets)
+	}
 	shape, err := e.sampleShape(&n.Basis, of)
 	if err != nil {
 		return nil, err
@@ -308,7 +311,7 @@ func (e *Engine) Cardinality() (*Cardinality, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cardinality{n.Basis, bounded(flows)}, nil
+	return &Cardinality{n.Basis, n.doubt.hold(bounded(flows), oblivious.Flows, true)}, nil
 }
 
 // sketchCardinality asks the fragments of a sketch of registers.

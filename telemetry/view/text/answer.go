@@ -58,8 +58,11 @@ func Counted(n int, what string) string {
 }
 
 // within writes a value with its bounds.
-func within(b query.Bounded) string {
-	if b.Low == b.High {
+func within(b query.Bounded, on *query.Basis) string {
+	switch {
+	case b.Low == b.High && len(on.Missing) > 0:
+		return fmt.Sprintf("%.0f (exact, of what was measured)", b.Value)
+	case b.Low == b.High:
 		return fmt.Sprintf("%.0f (exact)", b.Value)
 	}
 	return fmt.Sprintf("%.0f (%.0f to %.0f)", b.Value, b.Low, b.High)
@@ -190,7 +193,7 @@ func printVolume(w io.Writer, v *query.Volume) error {
 	if err := t.Write(w); err != nil {
 		return err
 	}
-	packets, bytes := within(v.Packets), within(v.Bytes)
+	packets, bytes := within(v.Packets, &v.Basis), within(v.Bytes, &v.Basis)
 	var text []string
 	if v.Flows != "" {
 		text = append(text, "", v.Flows+":")
@@ -212,13 +215,13 @@ func ofAll(b query.Bounded) string {
 func printFrequency(w io.Writer, f *query.Frequency) error {
 	fmt.Fprintln(w, f.Flow)
 	if s := f.Sample; s != nil {
-		if err := lines(w, &s.Basis, "", "by the network-wide sample:", "packets: "+within(s.Packets), "bytes:   "+within(s.Bytes)); err != nil {
+		if err := lines(w, &s.Basis, "", "by the network-wide sample:", "packets: "+within(s.Packets, &s.Basis), "bytes:   "+within(s.Bytes, &s.Basis)); err != nil {
 			return err
 		}
 	}
 	if s := f.Sketch; s != nil {
 		text := []string{"", "by the fragments on the path " + strings.Join(s.Path, ", ") + ":",
-			s.Unit + ": " + within(s.Bounded), fmt.Sprintf("covered: %.1f %% of the time", 100*s.Covered)}
+			s.Unit + ": " + within(s.Bounded, &s.Basis), fmt.Sprintf("covered: %.1f %% of the time", 100*s.Covered)}
 		if err := lines(w, &s.Basis, append(text, Absent(s.Absent)...)...); err != nil {
 			return err
 		}
@@ -250,7 +253,7 @@ func printHeavyHitters(w io.Writer, h *query.HeavyHitters) error {
 		by = fmt.Sprintf("by the %s %s, of %d candidates: ", h.By, h.At, h.Candidates)
 	}
 	found := len(h.Flows) + h.More
-	text := []string{"", by + fmt.Sprintf("%s of at least %.4g %% of %s %s", Counted(found, "flow"), 100*(h.Theta-h.Epsilon/2), within(h.Volume), h.Unit)}
+	text := []string{"", by + fmt.Sprintf("%s of at least %.4g %% of %s %s", Counted(found, "flow"), 100*(h.Theta-h.Epsilon/2), within(h.Volume, &h.Basis), h.Unit)}
 	if h.Volume.Value == 0 {
 		text[1] = by + Counted(found, "flow")
 	}
@@ -273,7 +276,7 @@ func promise(h *query.HeavyHitters) string {
 	outer := fmt.Sprintf("all of %.3g %% or more are %s, and none below %.3g %%, except with probability %.3g", 100*h.Theta, here, 100*(h.Theta-h.Epsilon), h.Delta)
 	switch {
 	case h.At == "" && h.EffectiveSize == 0 && !h.Guaranteed:
-		return "packets came again, or samples and the switches' own counts disagree otherwise: by the estimates, nothing is guaranteed"
+		return "switches did not measure all packets, packets came again, or samples and the switches' own counts disagree otherwise: by the estimates, nothing is guaranteed"
 	case h.At == "" && h.EffectiveSize == 0:
 		return "nothing was left out of the samples, so the answer is exact"
 	case h.Guaranteed:
@@ -287,15 +290,15 @@ func promise(h *query.HeavyHitters) string {
 func printEntropy(w io.Writer, e *query.Entropy) error {
 	text := []string{
 		fmt.Sprintf("entropy of %s: %.4f bits (%.4f to %.4f)", e.Unit, e.Bits.Value, e.Bits.Low, e.Bits.High),
-		"flows: " + within(e.Flows),
-		"F2:    " + within(e.F2),
+		"flows: " + within(e.Flows, &e.Basis),
+		"F2:    " + within(e.F2, &e.Basis),
 		fmt.Sprintf("candidates: %d flows, %d of them without a known path", e.Candidates, e.Unlocated),
 	}
 	return lines(w, &e.Basis, append(text, Absent(e.Absent)...)...)
 }
 
 func printCardinality(w io.Writer, c *query.Cardinality) error {
-	return lines(w, &c.Basis, "flows: "+within(c.Flows))
+	return lines(w, &c.Basis, "flows: "+within(c.Flows, &c.Basis))
 }
 
 func printTarget(w io.Writer, a *query.Target) error {
