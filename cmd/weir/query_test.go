@@ -97,7 +97,7 @@ func TestQuerySelections(t *testing.T) {
 		{"volume --prefix 10.0.0.0/33", "is no prefix"}, {"volume --src ten", "is no prefix"}, {"volume --proto frog", "known protocol"},
 		{"volume --port 65536", "65535"}, {"volume --port -1", "65535"}, {"volume --delta 1.5", "above 0 and below 1"},
 		{"volume --confidence 0", "above 0 and below 1"}, {"volume --confidence NaN", "above 0 and below 1"},
-		{"volume --delta 0.1 --confidence 0.9", "none of the others"}, {"heavy-hitters --theta 0", "choose a share"},
+		{"volume --delta 0.1 --confidence 0.9", "choose one of them"}, {"heavy-hitters --theta 0", "choose a share"},
 		{"heavy-hitters --theta NaN", "choose a share"}, {"heavy-hitters --theta 0.01 --epsilon 0.02", "choose 0 up to theta"}, {"heavy-hitters --epsilon -1", "choose 0 up to theta"},
 	} {
 		cmd := weirCommand(append([]string{"query", "--records", records}, strings.Fields(c.args)...)...)

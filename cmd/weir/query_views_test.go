@@ -369,7 +369,7 @@ func faultViews(t *testing.T, collector *liveCollect, records string) {
 	}
 	for line, says := range map[string]string{
 		"volume --collector http://127.0.0.1:1":                                   "no collector listens on http://127.0.0.1:1",
-		"volume --records " + records + " --collector " + collector.url:           "none of the others can be",
+		"volume --records " + records + " --collector " + collector.url:           "choose one of them",
 		"volume --lab x.toml --collector " + collector.url:                        "--lab is for records in a folder",
 		"volume --timeout 1s --records " + records:                                "--timeout is for a collector",
 		"volume --tls-ca a --tls-cert b --tls-key c --collector " + collector.url: "certificates are for https",

@@ -57,10 +57,16 @@ func Counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// lacks says that records or packets are missing, and not only the beginning or the end of a run.
+func lacks(m store.Missing) bool {
+	m.Partial, m.Switch, m.Of, m.Instance, m.Point = 0, "", "", 0, ""
+	return m != store.Missing{}
+}
+
 // within writes a value with its bounds.
 func within(b query.Bounded, on *query.Basis) string {
 	switch {
-	case b.Low == b.High && len(on.Missing) > 0:
+	case b.Low == b.High && slices.ContainsFunc(on.Missing, lacks):
 		return fmt.Sprintf("%.0f (exact, of what was measured)", b.Value)
 	case b.Low == b.High:
 		return fmt.Sprintf("%.0f (exact)", b.Value)
