@@ -10,9 +10,9 @@ type guess struct{ count, score float64 }
 // weighed by the chance that the observations come out as they did, and the
 // result is the weighted mean.
 //
-// The chance of an observation x under the count m: m packets put a Poisson
-// number of mean m*w into a window of length w < 1, and all m in a window of 1; what x
-// exceeds that by is noise, whose distribution the cells of the record
+// The chance of an observation x under the count m: of a flow that sends evenly m packets put a Poisson
+// number of mean m*w into a window of length w < 1, and all m in a window of 1; one that sends in a burst, as some do (bursty),
+// puts all m or none into a window; what x exceeds that by is noise, whose distribution the cells of the record
 // themselves show (noise). A median needs most of the rows to be clean; this
 // needs two that agree, or one and the knowledge that most flows are small.
 // Where no cell is clean and flows are all about as large as the noise, that
@@ -83,7 +83,17 @@ func (o *observation) log(rate float64, minimum bool) float64 {
 			chance = math.Exp(o.count*math.Log(mean) - mean - lg)
 		}
 	}
-	return math.Log(o.level.clean*chance + math.Exp(o.level.noise.log(o.count-mean)))
+	noise := func(d float64) float64 { return math.Exp(o.level.noise.log(d)) }
+	even := o.level.clean*chance + noise(o.count-mean)
+	burst := (1 - o.window) * noise(o.count)
+	if d := o.count - rate; !minimum || d >= -0.5 {
+		burst += o.window * noise(d)
+	}
+	return math.Log((1-bursty)*even + bursty*burst)
 }
 
 const impossible = -50
+
+// bursty is the share of the flows that are taken to send an epoch's packets in one burst. Without it one short window in which a flow did not send
+// outweighs several whole epochs in which it was counted.
+const bursty = 0.1
