@@ -190,6 +190,22 @@ func quoted(text string) string {
 	return b.String()
 }
 
+// absent reports whether a value is the zero value of its key. A list that is empty is the same as one that is missing.
+func absent(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice:
+		return v.Len() == 0
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if !absent(v.Field(i)) {
+				return false
+			}
+		}
+		return true
+	}
+	return v.IsZero()
+}
+
 // literal writes a value as TOML on one line. Of tables, keys with the zero
 // value are left out.
 func literal(v reflect.Value) string {
@@ -209,7 +225,7 @@ func literal(v reflect.Value) string {
 	case reflect.Struct:
 		var parts []string
 		for i := range v.NumField() {
-			if name := tomlfile.Key(v.Type().Field(i)); name != "" && !v.Field(i).IsZero() {
+			if name := tomlfile.Key(v.Type().Field(i)); name != "" && !absent(v.Field(i)) {
 				parts = append(parts, name+" = "+literal(v.Field(i)))
 			}
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -93,6 +94,60 @@ func TestSaved(t *testing.T) {
 	again, changes, err := Saved(got, c)
 	if err != nil || len(changes) != 0 || string(again) != string(got) {
 		t.Errorf("saved again: %v, %v", changes, err)
+	}
+}
+
+// running returns a configuration as weir ctl receives it from the switch: complete, its empty lists written out.
+func running(t *testing.T, c *Config) *Config {
+	t.Helper()
+	var b bytes.Buffer
+	if err := c.Dump(&b); err != nil {
+		t.Fatal(err)
+	}
+	return parsed(t, b.String())
+}
+
+// TestSavedEmptyLists: an empty list is the same as a missing one, in the file and in a change.
+func TestSavedEmptyLists(t *testing.T) {
+	empty := strings.Replace(commented, "name = \"web\"\n", "name = \"web\"\nin_ports = []\n", 1)
+	for text, c := range map[string]*Config{commented: parsed(t, empty), empty: parsed(t, commented)} {
+		if saved, changes, err := Saved([]byte(text), running(t, c)); err != nil || len(changes) != 0 || string(saved) != text {
+			t.Errorf("without a change: %v, %v\n%s", changes, err, saved)
+		}
+	}
+	for name, v := range map[string]struct {
+		edit  Edit
+		lines []string // of the changes
+	}{
+		"add": {
+			Edit{Stage: "acl", List: "rule", Fields: map[string]string{"name": "new", "action": "deny", "protocol": "tcp", "dst_port": "81"}},
+			[]string{`+ stages.acl.rule[2] = {name = "new", action = "deny", protocol = "tcp", dst_port = "81"}`},
+		},
+		"add in front": {
+			Edit{Stage: "acl", List: "rule", At: 1, Fields: map[string]string{"name": "new", "action": "deny"}},
+			[]string{`+ stages.acl.rule[0] = {name = "new", action = "deny"}`},
+		},
+		"remove": {
+			Edit{Stage: "acl", List: "rule", Remove: true, At: 1},
+			[]string{`- stages.acl.rule[0] = {name = "web", action = "permit", dst_port = "80"}`},
+		},
+		"port": {
+			Edit{List: "port", Fields: map[string]string{"name": "p2", "interface": "eth2"}},
+			[]string{`+ port[2] = {name = "p2", interface = "eth2", driver = "xsk", mode = "auto", rss = "keep"}`},
+		},
+	} {
+		c := running(t, edited(t, parsed(t, commented), v.edit))
+		saved, changes, err := Saved([]byte(commented), c)
+		if err != nil || len(Diff(parsed(t, string(saved)), c)) != 0 || strings.Contains(string(saved), "[]") {
+			t.Errorf("%s: %v\n%s", name, err, saved)
+		}
+		var lines []string
+		for _, change := range changes {
+			lines = append(lines, change.String())
+		}
+		if !slices.Equal(lines, v.lines) {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, strings.Join(lines, "\n"), strings.Join(v.lines, "\n"))
+		}
 	}
 }
 
