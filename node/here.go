@@ -15,7 +15,7 @@ import (
 )
 
 // CheckHere reports what keeps the switch of a good configuration from starting on this machine as it is now, joined, each
-// beginning with its full key: cores, interfaces that are missing or taken, workers without a queue, and what control and telemetry
+// beginning with its full key: cores, interfaces that are missing or taken, or whose MTU is beyond a frame, workers without a queue, and what control and telemetry
 // name: a group, files, folders and addresses. It looks at the network namespace of the calling
 // thread, and makes and changes nothing; sockets and memory of guests are not looked at. Interfaces of a switch that runs with the same control socket are not taken:
 // the configuration may be meant for its next reload.
@@ -25,11 +25,12 @@ func CheckHere(c *config.Config) error {
 	if !mine {
 		errs = append(errs, checkMetrics(c.Control.Metrics))
 	}
+	frame := c.Dataplane.FrameSizeFor(c.Ports)
 	var queues []int
 	for i := range c.Ports {
 		p := c.Ports[i]
 		p.Workers = c.Workers.Count
-		if err := checkPortHere(p, c.Control.Socket, mine); err != nil {
+		if err := checkPortHere(p, frame, c.Control.Socket, mine); err != nil {
 			errs = append(errs, fmt.Errorf("port[%d].%w", i, err))
 		}
 		if n, err := port.QueuesOf(p); err == nil && n > 0 {
@@ -51,12 +52,15 @@ func checkMetrics(address string) error {
 	return l.Close()
 }
 
-func checkPortHere(p port.Config, control string, mine bool) error {
+func checkPortHere(p port.Config, frame int, control string, mine bool) error {
 	if p.Driver == port.DriverTap {
 		if _, err := nic.Look(p.Interface); err == nil && !mine {
 			return fmt.Errorf("interface: %s exists already, and the driver tap makes its own: choose another name", p.Interface)
 		}
-		return nil
+		if p.Disabled { // its interface is made later
+			return nil
+		}
+		return underKey("mtu", port.CheckMTU(&p, p.TapMTU(), frame))
 	}
 	if !p.OnInterface() {
 		return nil
@@ -79,5 +83,13 @@ func checkPortHere(p port.Config, control string, mine bool) error {
 	if _, err := port.QueuesOf(p); err != nil {
 		return fmt.Errorf("queues: %w", err)
 	}
-	return nil
+	return underKey("interface", port.CheckMTU(&p, i.MTU, frame))
+}
+
+// underKey puts a key in front of an error, if there is one.
+func underKey(key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", key, err)
 }

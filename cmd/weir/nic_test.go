@@ -162,6 +162,27 @@ func TestCheckLoopback(t *testing.T) {
 	}
 }
 
+// TestCheckHereMTU: an MTU beyond a frame is what the start refuses, so --check --here does, too.
+func TestCheckHereMTU(t *testing.T) {
+	b := newTestbed(t, 9000)
+	const long = "the MTU of p1 is 9000, but a frame holds a packet of 1792 bytes: set jumbo = true or the MTU to 1774"
+	config := b.config(t, "s1")
+	if out, status := b.check(t, config, "--here"); status != 2 || !strings.Contains(out, "port[1].interface: "+long) {
+		t.Errorf("status %d: %s", status, out)
+	}
+	expectFaults(t, b.refuse(t, weirCommand("switch", "-c", config)), "port p0: the MTU of p0 is 9000", "port p1: "+long)
+	jumbo := b.config(t, "s1", "interface = \"p0\"", "interface = \"p0\"\njumbo = true", "interface = \"p1\"", "interface = \"p1\"\njumbo = true")
+	if out, status := b.check(t, jumbo, "--here"); status != 0 {
+		t.Errorf("with jumbo: status %d: %s", status, out)
+	}
+	b.checkClean(t)
+	lo := b.config(t, "s2", `"patch"]`, `"l2"]`, `"p0"`, `"lo"`,
+		"[[port]]\ninterface = \"p1\"\n[stages.patch]\npairs = [[\"p0\", \"p1\"]]\n", "")
+	if out, status := b.check(t, lo, "--here"); status != 2 || !strings.Contains(out, "port[0].interface: the MTU of lo is 65536") {
+		t.Errorf("lo: status %d: %s", status, out)
+	}
+}
+
 // TestCheckHereControl: what only the start found out is found by --check --here, which makes nothing.
 func TestCheckHereControl(t *testing.T) {
 	b := newTestbed(t, 0)

@@ -94,11 +94,7 @@ func (a *Asavie) open() (err error) {
 }
 
 func (a *Asavie) fits(l *link) error {
-	if room := a.rings.FrameSize - Headroom; l.maxFrame() > room {
-		return fmt.Errorf("the MTU of %s is %d, but a frame holds a packet of %d bytes: set a larger frame_size, or the MTU to %d",
-			a.config.Interface, l.mtu, room, room-ethernetOverhead)
-	}
-	return nil
+	return CheckMTU(&a.config, l.mtu, a.rings.FrameSize)
 }
 
 // Open implements Port.
@@ -178,8 +174,7 @@ func (a *Asavie) info() Info {
 	i := a.beneath.link.info(a.config.Name, DriverAsavie, a.config.Queues)
 	if room := a.rings.FrameSize - Headroom; i.MaxFrame > room {
 		i.MaxFrame = room
-		i.Error = fmt.Sprintf("the MTU was set to %d, but a frame holds a packet of %d bytes: longer ones are dropped; set a larger frame_size, or the MTU to %d",
-			i.MTU, room, room-ethernetOverhead)
+		i.Error = cutsMTU(DriverAsavie, i.MTU, room)
 	}
 	switch {
 	case a.opening:

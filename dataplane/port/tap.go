@@ -1,6 +1,7 @@
 package port
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -79,16 +80,15 @@ const (
 	defaultTapMTU = 1500
 )
 
+// TapMTU is the MTU that the interface of a TAP port gets.
+func (c *Config) TapMTU() int { return cmp.Or(c.MTU, defaultTapMTU) }
+
 // create makes the interface with all its queues, or nothing.
 func (t *Tap) create() (err error) {
 	c := &t.config
-	mtu := c.MTU
-	if mtu == 0 {
-		mtu = defaultTapMTU
-	}
-	if mtu+ethernetOverhead > t.room {
-		return fmt.Errorf("the MTU of %s is to be %d, but a frame holds a packet of %d bytes: set a larger frame_size, or mtu = %d",
-			c.Interface, mtu, t.room, t.room-ethernetOverhead)
+	mtu := c.TapMTU()
+	if err := CheckMTU(c, mtu, t.room+Headroom); err != nil {
+		return err
 	}
 	var files []int
 	var leaves gso.Offloads
@@ -248,8 +248,7 @@ func (t *Tap) info() Info {
 	i.Mode = strings.Join(append(mode, "copy"), ", ")
 	if i.MaxFrame > t.room {
 		i.MaxFrame = t.room
-		i.Error = fmt.Sprintf("the MTU was set to %d, but a frame holds a packet of %d bytes: longer ones are dropped; set a larger frame_size, or the MTU to %d",
-			i.MTU, t.room, t.room-ethernetOverhead)
+		i.Error = cutsMTU(DriverTap, i.MTU, t.room)
 	}
 	switch {
 	case t.opening:

@@ -151,11 +151,7 @@ func (x *XSK) openWithout(why error) error {
 
 // fits refuses an MTU whose packets exceed what the port can take.
 func (x *XSK) fits(l *link) error {
-	if room := x.memory.umem.PacketRoom(); l.maxFrame() > room && !x.config.Jumbo {
-		return fmt.Errorf("the MTU of %s is %d, but a frame holds a packet of %d bytes: set jumbo = true, a larger frame_size, or the MTU to %d",
-			x.config.Interface, l.mtu, room, room-ethernetOverhead)
-	}
-	return nil
+	return CheckMTU(&x.config, l.mtu, x.memory.umem.FrameSize())
 }
 
 // load loads the program: for the interface of l where its driver has VLAN tags for it. A nil l is not there yet.
@@ -289,8 +285,7 @@ func (x *XSK) info() Info {
 	i := x.beneath.link.info(x.config.Name, DriverXSK, x.config.Queues)
 	if room := x.memory.umem.PacketRoom(); i.MaxFrame > room && !x.config.Jumbo {
 		i.MaxFrame = room
-		i.Error = fmt.Sprintf("the MTU was set to %d, but a frame holds a packet of %d bytes: longer ones are dropped; set jumbo = true, a larger frame_size, or the MTU to %d",
-			i.MTU, room, room-ethernetOverhead)
+		i.Error = cutsMTU(DriverXSK, i.MTU, room)
 	}
 	switch {
 	case x.opening:
