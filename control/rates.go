@@ -71,7 +71,7 @@ func RatesOf(before, after *api.ReportResponse, elapsed time.Duration) Rates {
 		was := cmp.Or(ports[p.Name], &api.Port{})
 		lost, lostBefore := Losses(p), Losses(was)
 		r.Ports = append(r.Ports, PortRate{
-			Port: p.Name, State: p.State,
+			Port: p.Name, State: Link(p),
 			Received: per(was.Received, p.Received), ReceivedBits: 8 * per(was.ReceivedBytes, p.ReceivedBytes),
 			Transmitted: per(was.Transmitted, p.Transmitted), TransmittedBits: 8 * per(was.TransmittedBytes, p.TransmittedBytes),
 			Dropped: per(sumOf(was.Dropped), sumOf(p.Dropped)), Lost: per(sumOf(lostBefore), sumOf(lost)),
@@ -121,4 +121,12 @@ func sumOf(counts map[string]uint64) (n uint64) {
 		n += v
 	}
 	return n
+}
+
+// Link is the state of a port's link in a word: "blocked" where a guard has blocked the port.
+func Link(p *api.Port) string {
+	if p.Blocked != "" {
+		return "blocked"
+	}
+	return p.State
 }

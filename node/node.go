@@ -218,6 +218,9 @@ func (n *Node) setUp() (err error) {
 	n.statuses = newStatuses(n)
 	sources := []export.Source{n.statuses}
 	for _, stage := range n.chain {
+		if blocker, ok := stage.Module.(pipeline.Blocker); ok {
+			blocker.OnBlock(n.logBlock)
+		}
 		if source, ok := stage.Module.(export.Source); ok {
 			sources = append(sources, source)
 		}

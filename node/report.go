@@ -2,7 +2,9 @@ package node
 
 import (
 	"encoding/json"
+	"fmt"
 	"runtime"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -26,6 +28,7 @@ func (n *Node) Report() *api.ReportResponse {
 	if r == nil {
 		now := n.sw.Report()
 		m := reportMessage(&now)
+		n.addBlocks(m.Ports)
 		m.Metrics, m.Records = n.Metrics(), n.Records()
 		return m
 	}
@@ -39,6 +42,34 @@ func (n *Node) Report() *api.ReportResponse {
 		n.log.Error("the report lacks what digests answer", zap.Error(err))
 	}
 	return m
+}
+
+// addBlocks notes on ports why guards have blocked them.
+func (n *Node) addBlocks(ports []*api.Port) {
+	for _, stage := range n.chain {
+		m, ok := stage.Module.(pipeline.Blocker)
+		if !ok {
+			continue
+		}
+		for _, b := range m.Blocks() {
+			for _, p := range ports {
+				if p.Name == b.Port {
+					p.Blocked = fmt.Sprintf("%v, for %v more: %s", b.Reason, b.Left.Round(time.Second), whyBlocked(b))
+				}
+			}
+		}
+	}
+}
+
+// whyBlocked is the help of a block's reason, without that the port is blocked.
+func whyBlocked(b pipeline.Block) string {
+	return strings.TrimPrefix(b.Reason.Help(), "the port is blocked: ")
+}
+
+// logBlock logs a block that begins.
+func (n *Node) logBlock(b pipeline.Block) {
+	n.log.Warn("a guard has blocked a port", zap.String("port", b.Port), zap.Stringer("reason", b.Reason),
+		zap.Duration("for", b.Left), zap.String("why", whyBlocked(b)))
 }
 
 // reportMessage converts a report by its JSON form, which the message has too; a test

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -86,6 +87,21 @@ type Background interface {
 // the module knows, and MaxFrame, BitsPerSecond and Down those of now.
 type PortFollower interface {
 	FollowPorts(ports []Port)
+}
+
+// Blocker is a Module that blocks ports for some time, as guards against loops do.
+type Blocker interface {
+	// Blocks returns the ports that are blocked now. It may be called from anywhere, while packets flow.
+	Blocks() []Block
+	// OnBlock sets what is called once for each block that begins, by the module's Run. It is called before Run.
+	OnBlock(func(Block))
+}
+
+// Block is a port that a module blocks.
+type Block struct {
+	Port   string
+	Reason packet.Reason // of the packets that are dropped there
+	Left   time.Duration // until the port is open again
 }
 
 // LargeTaker is a Module whose stages do with a large packet (packet.Large) what they would do with each of its segments, and

@@ -23,7 +23,7 @@ func printPorts(w io.Writer, ports []*api.Port) error {
 		if p.State == string(port.StateGone) || p.State == string(port.StateRebuilding) {
 			mtu = "-" // there is no interface that has one
 		}
-		t.Row(p.Name, p.Interface, p.State, p.Driver, p.Mode, p.Queues, mtu,
+		t.Row(p.Name, p.Interface, control.Link(p), p.Driver, p.Mode, p.Queues, mtu,
 			p.Received, p.Forwarded, p.Consumed, sum(p.Dropped), p.Transmitted, sum(control.Losses(p)))
 	}
 	if err := t.Write(w); err != nil {
@@ -42,6 +42,12 @@ func printPorts(w io.Writer, ports []*api.Port) error {
 func printFaults(w io.Writer, ports []*api.Port) error {
 	first := "\n"
 	for _, p := range ports {
+		if p.Blocked != "" {
+			if _, err := fmt.Fprintf(w, "%s%s is blocked: %s\n", first, p.Name, p.Blocked); err != nil {
+				return err
+			}
+			first = ""
+		}
 		if p.Error == "" {
 			continue
 		}

@@ -2231,6 +2231,7 @@ type Port struct {
 	RxTagLost          uint64            `protobuf:"varint,58,opt,name=rx_tag_lost,json=rxTagLost,proto3" json:"rx_tag_lost,omitempty"`                                                  // dropped by the XDP program, which could not put their VLAN tag into them
 	RingFaults         uint64            `protobuf:"varint,62,opt,name=ring_faults,json=ringFaults,proto3" json:"ring_faults,omitempty"`                                                 // broke the rings of a port in shared memory: each cost the connection to its other end
 	Faults             map[string]uint64 `protobuf:"bytes,63,rep,name=faults,proto3" json:"faults,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // rx_invalid, tx_invalid and ring_faults of a port in shared memory, by name
+	Blocked            string            `protobuf:"bytes,64,opt,name=blocked,proto3" json:"blocked,omitempty"`                                                                          // why a guard has blocked the port, and for how long; empty: it is open
 	Fallbacks          []string          `protobuf:"bytes,50,rep,name=fallbacks,proto3" json:"fallbacks,omitempty"`                                                                      // why mode is less than "auto" tries first
 	Settings           []*Setting        `protobuf:"bytes,46,rep,name=settings,proto3" json:"settings,omitempty"`                                                                        // of the interface, changed while the port is open
 	Refused            []*RefusedSetting `protobuf:"bytes,47,rep,name=refused,proto3" json:"refused,omitempty"`                                                                          // that the port needs and could not change
@@ -2532,6 +2533,13 @@ func (x *Port) GetFaults() map[string]uint64 {
 		return x.Faults
 	}
 	return nil
+}
+
+func (x *Port) GetBlocked() string {
+	if x != nil {
+		return x.Blocked
+	}
+	return ""
 }
 
 func (x *Port) GetFallbacks() []string {
@@ -3985,7 +3993,7 @@ const file_weir_proto_rawDesc = "" +
 	"\adropped\x18\x04 \x03(\v2\x1a.weir.v1.Fate.DroppedEntryR\adropped\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x87\v\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xa1\v\n" +
 	"\x04Port\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tinterface\x18\x02 \x01(\tR\tinterface\x12\x16\n" +
@@ -4030,7 +4038,8 @@ const file_weir_proto_rawDesc = "" +
 	"\vrx_tag_lost\x18: \x01(\x04R\trxTagLost\x12\x1f\n" +
 	"\vring_faults\x18> \x01(\x04R\n" +
 	"ringFaults\x121\n" +
-	"\x06faults\x18? \x03(\v2\x19.weir.v1.Port.FaultsEntryR\x06faults\x12\x1c\n" +
+	"\x06faults\x18? \x03(\v2\x19.weir.v1.Port.FaultsEntryR\x06faults\x12\x18\n" +
+	"\ablocked\x18@ \x01(\tR\ablocked\x12\x1c\n" +
 	"\tfallbacks\x182 \x03(\tR\tfallbacks\x12,\n" +
 	"\bsettings\x18. \x03(\v2\x10.weir.v1.SettingR\bsettings\x121\n" +
 	"\arefused\x18/ \x03(\v2\x17.weir.v1.RefusedSettingR\arefused\x1a:\n" +

@@ -1,6 +1,7 @@
 package l2
 
 import (
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,8 @@ type guards struct {
 	blocked map[uint16]*block // by port
 	loops   loops
 	blocks  [2]atomic.Uint64 // ports blocked so far, by BPDUs and by loops
+	begun   []pipeline.Block // not yet reported to onBlock
+	onBlock func(pipeline.Block)
 }
 
 // block is a port that is blocked.
@@ -108,8 +111,31 @@ func (m *Module) block(port uint16, reason packet.Reason, now int64) bool {
 	} else {
 		g.blocks[0].Add(1)
 	}
+	if g.onBlock != nil {
+		g.begun = append(g.begun, pipeline.Block{Port: m.settings.Load().names[port], Reason: reason, Left: m.config.GuardTime})
+	}
 	m.fdb.flush(func(_, p uint16) bool { return p == port })
 	return true
+}
+
+// OnBlock implements pipeline.Blocker.
+func (m *Module) OnBlock(f func(pipeline.Block)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.guards.onBlock = f
+}
+
+// Blocks implements pipeline.Blocker.
+func (m *Module) Blocks() []pipeline.Block {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	names, now := m.settings.Load().names, clockTAI()
+	var all []pipeline.Block
+	for _, port := range slices.Sorted(maps.Keys(m.guards.blocked)) {
+		b := m.guards.blocked[port]
+		all = append(all, pipeline.Block{Port: names[port], Reason: b.reason, Left: max(0, time.Duration(b.until-now))})
+	}
+	return all
 }
 
 // inForce is the plan without the ports that are blocked.

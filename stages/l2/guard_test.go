@@ -1,6 +1,7 @@
 package l2
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +60,8 @@ func TestBPDUGuard(t *testing.T) {
 			c := DefaultConfig()
 			c.BPDUGuard = []string{"p1"}
 			g := newGuarded(t, c, "p0", "p1", "p2")
+			var begun []pipeline.Block
+			g.OnBlock(func(b pipeline.Block) { begun = append(begun, b) })
 			g.send(0, address, stationMAC(1))
 			if _, to := g.send(1, everybody, stationMAC(2)); len(to) != 2 {
 				t.Fatalf("a BPDU on a port without guard: a broadcast leaves by %v", to)
@@ -67,6 +70,10 @@ func TestBPDUGuard(t *testing.T) {
 			if reason, _ := g.send(1, everybody, stationMAC(2)); reason != reasonBPDU || !g.isBlocked("p1") {
 				t.Errorf("behind a BPDU: %v", reason)
 			}
+			g.send(1, address, stationMAC(2))
+			if now := g.Blocks(); len(now) != 1 || now[0].Port != "p1" || now[0].Reason != reasonBPDU || now[0].Left <= 0 {
+				t.Errorf("blocked now: %v", now)
+			}
 			if _, to := g.send(0, stationMAC(2), stationMAC(1)); len(to) != 1 || to[0] != 2 {
 				t.Errorf("to the blocked port: %v", to)
 			}
@@ -74,6 +81,9 @@ func TestBPDUGuard(t *testing.T) {
 			g.write()
 			if reason, to := g.send(1, everybody, stationMAC(2)); reason != 0 || len(to) != 2 || g.isBlocked("p1") {
 				t.Errorf("behind guard_time: %v, %v", reason, to)
+			}
+			if want := []pipeline.Block{{Port: "p1", Reason: reasonBPDU, Left: c.GuardTime}}; !slices.Equal(begun, want) || len(g.Blocks()) != 0 {
+				t.Errorf("reported %v, want %v once; blocked now: %v", begun, want, g.Blocks())
 			}
 			if n := g.guards.blocks[0].Load(); n != 1 {
 				t.Errorf("%d blocks, want 1", n)

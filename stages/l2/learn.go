@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/pipeline"
 )
 
 // event notifies the table's writer that a station was seen on a port.
@@ -101,9 +103,18 @@ func (m *Module) Run(stop <-chan struct{}) {
 // write applies the events of all workers, and ageing, once. It returns the
 // number of events.
 func (m *Module) write() int {
+	n, begun, onBlock := m.apply()
+	for _, b := range begun { // outside the lock: it may take its time
+		onBlock(b)
+	}
+	return n
+}
+
+// apply is write without the reports of blocks that begin.
+func (m *Module) apply() (n int, begun []pipeline.Block, onBlock func(pipeline.Block)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n, now := 0, clockTAI()
+	now := clockTAI()
 	m.guards.loops.begin(now, len(m.guards.plan.ports))
 	m.fdb.loops = &m.guards.loops
 	for _, s := range m.stages {
@@ -111,7 +122,8 @@ func (m *Module) write() int {
 	}
 	m.guard(now)
 	m.fdb.age(stampOf(now))
-	return n
+	begun, m.guards.begun = m.guards.begun, nil
+	return n, begun, m.guards.onBlock
 }
 
 // clockTAI returns nanoseconds of CLOCK_TAI, the clock of Batch.Now.
