@@ -129,7 +129,7 @@ func orNil[I, T any](made T, err error) (I, error) {
 type End struct {
 	Duration time.Duration
 	Count    uint64        // of packets, without duplicates
-	Idle     time.Duration // without a packet behind the first one
+	Idle     time.Duration // without a packet of the run, from the start on
 }
 
 // Receive takes a sink's report ten times a second until an end has come, or ctx ends, and returns the last one.
@@ -155,7 +155,7 @@ func Receive(ctx context.Context, sink Sink, end End) (*Report, error) {
 		case done,
 			end.Duration > 0 && time.Since(start) >= end.Duration,
 			end.Count > 0 && r.Unique() >= end.Count,
-			end.Idle > 0 && last > 0 && time.Since(changed) >= end.Idle:
+			end.Idle > 0 && time.Since(changed) >= end.Idle:
 			return r, nil
 		}
 	}

@@ -50,7 +50,7 @@ func (r *running) numbered(ctx context.Context, run int, from, to *host) error {
 		"--run", fmt.Sprint(run), "--size", "64,576,1000,1518", "--flows", "64", "--order", "round-robin",
 		"--src-mac", from.mac, "--dst-mac", to.mac, "-i", hostInterface, "--count", fmt.Sprint(r.row.Packets), "--json",
 	}
-	sink := exec.CommandContext(ctx, weirProgram, append([]string{"sink", "--namespace", to.Name(), "--sink", "packet", "--idle", "10s"}, flags...)...)
+	sink := exec.CommandContext(ctx, weirProgram, append([]string{"sink", "--namespace", to.Name(), "--sink", "packet", "--idle", "1m"}, flags...)...)
 	var out bytes.Buffer
 	sink.Stdout = &out
 	messages, err := sink.StderrPipe()
