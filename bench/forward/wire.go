@@ -202,7 +202,7 @@ type WireSize struct {
 	// Throughput is the highest rate without loss (RFC 2544, 26.1); Limited: the source, not the device, sets it.
 	Throughput float64 `json:"throughput_fps"`
 	Limited    bool    `json:"source_limited"`
-	// Loss is the share lost at shares of Offered, downwards, until two in succession lose nothing (26.3).
+	// Loss is the share lost by rate, downwards in steps of a tenth of Offered, and below 1.2 times MRR of MRR, until two in succession lose nothing (26.3).
 	Loss []LossPoint `json:"loss"`
 	// Latency at shares of Throughput (26.2, and the percentiles of RFC 8219, 7.2 and 7.3).
 	Latency []WireLatency `json:"latency"`
@@ -549,8 +549,8 @@ func (c *Wire) measureSize(ctx context.Context, size int, run uint16, report *Wi
 		s.Throughput = s.Line
 	}
 	step("loss by rate")
-	for i, lossless := lossSteps, 0; i > 0 && lossless < 2; i-- {
-		rate := s.Offered * float64(i) / lossSteps
+	lossless := 0
+	for _, rate := range s.lossRates(find.floor) {
 		t, err := r.offer(ctx, rate, c.Trial)
 		if err != nil {
 			return nil, err
@@ -559,7 +559,11 @@ func (c *Wire) measureSize(ctx context.Context, size int, run uint16, report *Wi
 		if lossless++; t.loss() > 0 {
 			lossless = 0
 		}
+		if lossless == 2 {
+			break
+		}
 	}
+	s.sortLoss()
 	s.reached(flood.sent.Rate, flood.loss())
 	if s.Throughput > 0 {
 		step("latency")
@@ -583,6 +587,32 @@ func (c *Wire) measureSize(ctx context.Context, size int, run uint16, report *Wi
 	}
 	s.judge()
 	return s, nil
+}
+
+// lossRates are the rates at which loss is measured, downwards: steps of a tenth of what the source can send to little above what arrives of
+// it, and of a tenth of what arrives from there on. With steps of the source's rate alone the curve of a device that is ten times slower would not
+// come near 0. least is the lowest rate that is tried.
+func (s *WireSize) lossRates(least float64) []float64 {
+	const above = 1.2 // of what arrives, down to which a step is of the source's rate
+	var all []float64
+	for i := lossSteps; i > 0; i-- {
+		if rate := s.Offered * float64(i) / lossSteps; i == lossSteps || rate > above*s.MRR {
+			all = append(all, rate)
+		}
+	}
+	last := all[len(all)-1]
+	for i := lossSteps + 2; i > 0; i-- {
+		if rate := s.MRR * float64(i) / lossSteps; rate <= 0.95*last && rate >= least {
+			all = append(all, rate)
+			last = rate
+		}
+	}
+	return all
+}
+
+// sortLoss orders the points from the highest rate that was sent: a source that was held up sent less than at the step after.
+func (s *WireSize) sortLoss() {
+	slices.SortStableFunc(s.Loss, func(a, b LossPoint) int { return cmp.Compare(b.Rate, a.Rate) })
 }
 
 // reached takes the highest rate of any trial without loss as the throughput, where the source is the limit: a machine that holds the source

@@ -155,9 +155,40 @@ func TestWireOfLimit(t *testing.T) {
 	if s.Throughput > 1.01*most || s.MRR > 1.01*most || s.mrrLimited() || s.Loss[0].Loss < 0.5 {
 		t.Errorf("more than %.0f frames per second, which the limit allows: %+v", most, s)
 	}
+	// Ten frames fit in bucket and queue whatever the machine does: at the lowest rates nothing is lost.
+	if n := len(s.Loss); s.Loss[n-1].Loss != 0 || s.Loss[n-2].Loss != 0 || !slices.IsSortedFunc(s.Loss, func(a, b LossPoint) int { return cmp.Compare(b.Rate, a.Rate) }) {
+		t.Errorf("the curve does not end at 0, or is not in order: %+v", s.Loss)
+	}
 	// A throughput below the limit, on a busy machine, leaves some of what is forwarded meanwhile in the buffer.
 	if held := (bucket + queue) / frame; s.BurstLimited || s.BurstRate <= 0 || s.BufferFrames > 2*float64(held) {
 		t.Errorf("the device holds %d frames: %+v", held, s)
+	}
+}
+
+// TestWireLossRates: the rates go down by a tenth of what the source sends or less, and by a tenth of what arrives below 1.2 times that, so that
+// the curve of a device much slower than the source comes to 0.
+func TestWireLossRates(t *testing.T) {
+	for _, tt := range []struct{ offered, mrr, least, last float64 }{
+		{1e6, 1e6, 100, 1e5}, {1e6, 950e3, 100, 95e3}, {1e6, 1e4, 100, 1e3}, {1e6, 1e5, 100, 1e4}, {1e6, 500, 100, 100}, {1e6, 0, 100, 1e5},
+	} {
+		s := WireSize{Offered: tt.offered, MRR: tt.mrr}
+		all := s.lossRates(tt.least)
+		if all[0] != tt.offered || math.Abs(all[len(all)-1]/tt.last-1) > 1e-9 || len(all) > 2*lossSteps+2 {
+			t.Errorf("%+v: %v", tt, all)
+		}
+		for i, rate := range all[1:] {
+			most := 0.101 * tt.offered
+			if before := all[i]; before <= 1.2*tt.mrr {
+				most = 0.101 * tt.mrr
+			}
+			if down := all[i] - rate; down <= 0 || down > most+0.05*rate {
+				t.Errorf("%+v: from %g to %g", tt, all[i], rate)
+			}
+		}
+	}
+	s := WireSize{Loss: []LossPoint{{900, 0.6}, {300, 0}, {700, 0.5}}}
+	if s.sortLoss(); s.Loss[0].Rate != 900 || s.Loss[2].Rate != 300 {
+		t.Errorf("not in order: %+v", s.Loss)
 	}
 }
 
