@@ -37,7 +37,7 @@ func TestGenToSink(t *testing.T) {
 			output, said := io.Pipe()
 			ended := make(chan int, 1)
 			go func() {
-				args := append([]string{"sink", "-i", "b", "--namespace", b.Name(), "--sink", sink, "--idle", "1s"}, workload...)
+				args := append([]string{"sink", "-i", "b", "--namespace", b.Name(), "--sink", sink, "--count", "3000", "--idle", "1m"}, workload...)
 				ended <- run(args, strings.NewReader(""), &received, said)
 			}()
 			line := make([]byte, 256)
@@ -61,7 +61,7 @@ func TestGenToSink(t *testing.T) {
 			if s.Refused+r.Overflow == 0 && r.Bytes != s.Bytes {
 				t.Errorf("%d bytes sent, %d received", s.Bytes, r.Bytes)
 			}
-			if l := r.LatencyNs; l.Min <= 0 || l.Min > l.P50 || l.P50 > l.P999 || l.P999 > l.Max {
+			if l := r.LatencyNs; l == nil || l.Min <= 0 || l.Min > l.P50 || l.P50 > l.P999 || l.P999 > l.Max {
 				t.Errorf("latency %+v", l)
 			}
 		})
@@ -157,17 +157,17 @@ func TestGenTemplates(t *testing.T) {
 		}
 	}
 	for what, c := range map[string]struct{ both, gen, sink string }{
-		"TCP in VLAN and VXLAN over IPv6": {"--tcp --vlan 10 --vxlan 77 --src-net fd00:1::/112 --dst-net fd00:2::/112", "", ""},
-		"MPLS":                            {"--mpls 16,17 --size 200", "--source packet", ""},
-		"two cores":                       {"--flows 64", "--cores -1,-1 --source xsk", ""},
-		"latency":                         {"--size 512", "--latency 500", "--latency"},
+		"TCP in VLAN and VXLAN over IPv6": {"--tcp --vlan 10 --vxlan 77 --src-net fd00:1::/112 --dst-net fd00:2::/112", "", "--count 2000 --idle 1m"},
+		"MPLS":                            {"--mpls 16,17 --size 200", "--source packet", "--count 2000 --idle 1m"},
+		"two cores":                       {"--flows 64", "--cores -1,-1 --source xsk", "--count 2000 --idle 1m"},
+		"latency":                         {"--size 512", "--latency 500", "--latency --idle 10s"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			output, said := io.Pipe()
 			var received bytes.Buffer
 			ended := make(chan int, 1)
 			go func() {
-				args := strings.Fields("sink -i b --namespace " + b.Name() + " --idle 1s --json " + c.both + " " + c.sink)
+				args := strings.Fields("sink -i b --namespace " + b.Name() + " --json " + c.both + " " + c.sink)
 				ended <- run(args, strings.NewReader(""), &received, said)
 				said.Close()
 			}()
@@ -185,13 +185,13 @@ func TestGenTemplates(t *testing.T) {
 			if err := errors.Join(json.Unmarshal([]byte(out), &s), json.Unmarshal(received.Bytes(), &r)); err != nil {
 				t.Fatal(err, out, received.String())
 			}
-			if s.Packets != 2000 || r.Packets+s.Refused != 2000 || r.Duplicates+r.Reordered != 0 || r.LatencyNs.Min <= 0 {
+			if s.Packets != 2000 || r.Packets+s.Refused != 2000 || r.Duplicates+r.Reordered != 0 || r.LatencyNs == nil || r.LatencyNs.Min <= 0 {
 				t.Errorf("sent %+v, received %+v", s, r)
 			}
-			if c.sink == "" {
+			if !strings.Contains(c.sink, "--latency") {
 				return
 			}
-			if r.Stream == nil || s.Latency < 50 || r.Stream.Packets != s.Latency || r.Stream.Lost != 0 || r.Stream.LatencyNs.P50 <= 0 {
+			if r.Stream == nil || s.Latency < 50 || r.Stream.Packets != s.Latency || r.Stream.Lost == nil || *r.Stream.Lost != 0 || r.Stream.LatencyNs == nil || r.Stream.LatencyNs.P50 <= 0 {
 				t.Errorf("of the stream %d were sent, received %+v", s.Latency, r.Stream)
 			}
 		})
@@ -236,6 +236,36 @@ func TestGenFlags(t *testing.T) {
 		if status, _, errs := weir(strings.Fields(args)...); status != statusUsage || !strings.Contains(errs, want) {
 			t.Errorf("weir %s: status %d, %s, want %s", args, status, errs, want)
 		}
+	}
+}
+
+// TestSinkOfNothing: where nothing of the run arrives the status is 1 and a line says so; what is not known is null, and not 0.
+func TestSinkOfNothing(t *testing.T) {
+	netnstest.Require(t)
+	a, b := netnstest.New(t, "wsn"), netnstest.New(t, "wsn")
+	for _, err := range []error{
+		netns.AddVeth(netns.End{Namespace: a, Name: "a"}, netns.End{Namespace: b, Name: "b"}, netns.Veth{}),
+		a.DisableIPv6(), b.DisableIPv6(), a.SetUp("a"), b.SetUp("b"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for args, lost := range map[string]string{"--idle 100ms": "unknown", "--duration 100ms": "unknown", "--duration 100ms --count 100": "100"} {
+		line := "sink -i b --namespace " + b.Name() + " " + args
+		status, stdout, stderr := weir(strings.Fields(line)...)
+		if status != statusFailure || !strings.Contains(stderr, "nothing of this run arrived, and nothing else: ") || !strings.Contains(stdout, "\nlost "+lost+", ") || strings.Contains(stdout, "latency") {
+			t.Errorf("%s: status %d: %s%s", args, status, stdout, stderr)
+		}
+		status, stdout, _ = weir(strings.Fields(line + " --json")...)
+		known := strings.Replace(lost, "unknown", "null", 1)
+		if status != statusFailure || !strings.Contains(stdout, `"lost": `+known+",") || !strings.Contains(stdout, `"latency_ns": null`) {
+			t.Errorf("%s --json: status %d: %s", args, status, stdout)
+		}
+	}
+	foreign := sinkReport{Foreign: 7}
+	if err := foreign.nothing(); err == nil || !strings.Contains(err.Error(), "nothing of this run arrived, and 7 foreign packets did: ") {
+		t.Errorf("foreign packets: %v", err)
 	}
 }
 

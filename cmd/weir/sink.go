@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,9 +53,12 @@ packets pass to an AF_PACKET socket, so their latency has the way to user space
 in it.
 
 It says "receiving" on standard error as soon as no packet can be missed. It
-ends after --duration, when --count packets have arrived, when nothing has
-arrived for --idle after the first packet, or at SIGINT.`,
-		Example: `  weir sink -i eth0 --size imix --flows 100000 --order zipf --idle 2s`,
+ends after --duration, when --count packets have arrived, when nothing of the
+run has arrived for --idle, or at SIGINT. So --idle has to be longer than it
+takes to start gen.
+
+Exit status: 0 if a packet of the run arrived; 1 if none did.`,
+		Example: `  weir sink -i eth0 --size imix --flows 100000 --order zipf --idle 10s`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runSink(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -62,7 +68,7 @@ arrived for --idle after the first packet, or at SIGINT.`,
 	o.add(cmd)
 	f.DurationVar(&o.Duration, "duration", 0, "how long to receive; 0: no limit")
 	f.Uint64Var(&o.Count, "count", 0, "packets that are sent; 0: unknown")
-	f.DurationVar(&o.Idle, "idle", 0, "end after so long a silence; 0: never")
+	f.DurationVar(&o.Idle, "idle", 0, "end after so long without a packet of the run, from the start on; 0: never")
 	f.StringVar(&o.kind, "sink", "xdp", "xdp, tc or packet")
 	f.BoolVar(&o.generic, "generic", false, "the kernel's generic XDP, for drivers without it")
 	f.BoolVar(&o.latency, "latency", false, "report the stream that measures latency beside the load, too")
@@ -107,23 +113,19 @@ func runSink(ctx context.Context, o sinkOptions, stdout, stderr io.Writer) (err 
 	if err != nil {
 		return err
 	}
-	sent := r.NextSeq
-	if o.Count > 0 {
-		sent = o.Count
-	}
-	report := received(sink.Name(), r, sent)
+	report := received(sink.Name(), r, o.Count)
 	if probe == nil {
-		return report.print(stdout, o.asJSON)
+		return errors.Join(report.print(stdout, o.asJSON), report.nothing())
 	}
 	beside, err := probe.Report()
 	if err != nil {
 		return err
 	}
-	stream := received(probe.Name(), beside, beside.NextSeq)
+	stream := received(probe.Name(), beside, 0)
 	report.Stream = &stream
 	// The stream's packets are foreign to the sink of the load, and the load's to the stream's.
 	report.Foreign -= min(report.Foreign, stream.Packets)
-	return report.print(stdout, o.asJSON)
+	return errors.Join(report.print(stdout, o.asJSON), report.nothing())
 }
 
 // sinkReport is the JSON form.
@@ -131,7 +133,7 @@ type sinkReport struct {
 	Sink       string  `json:"sink"`
 	Packets    uint64  `json:"packets"` // duplicates included
 	Bytes      uint64  `json:"bytes"`   // without frame check sequences
-	Lost       uint64  `json:"lost"`
+	Lost       *uint64 `json:"lost"`    // nil: unknown, as nothing arrived and no count is given
 	Duplicates uint64  `json:"duplicates"`
 	Reordered  uint64  `json:"reordered"` // behind a later packet of their flow
 	Late       uint64  `json:"late"`      // behind a later packet of any flow
@@ -140,56 +142,81 @@ type sinkReport struct {
 	Overflow   uint64  `json:"overflow"`  // found the sink's socket full
 	NextSeq    uint64  `json:"next_seq"`
 	Rate       float64 `json:"rate_pps"` // from the first arrival to the last
-	LatencyNs  struct {
-		Min  int64 `json:"min"`
-		P50  int64 `json:"p50"`
-		P99  int64 `json:"p99"`
-		P999 int64 `json:"p999"`
-		Max  int64 `json:"max"`
-	} `json:"latency_ns"`
+	// LatencyNs is nil where nothing arrived.
+	LatencyNs *sinkLatency `json:"latency_ns"`
 	// Stream is the one that measures latency beside the load.
 	Stream *sinkReport `json:"latency_stream,omitempty"`
 }
 
-func received(name string, r *traffic.Report, sent uint64) sinkReport {
+// sinkLatency is in ns, of all packets but duplicates and stale ones.
+type sinkLatency struct {
+	Min  int64 `json:"min"`
+	P50  int64 `json:"p50"`
+	P99  int64 `json:"p99"`
+	P999 int64 `json:"p999"`
+	Max  int64 `json:"max"`
+}
+
+func (l *sinkLatency) String() string {
+	return fmt.Sprintf("least %v, median %v, 99 %% %v, 99.9 %% %v, most %v", time.Duration(l.Min), time.Duration(l.P50), time.Duration(l.P99), time.Duration(l.P999), time.Duration(l.Max))
+}
+
+// received makes the report. count is how many packets are sent; 0: unknown, so that loss is up to the highest number seen.
+func received(name string, r *traffic.Report, count uint64) sinkReport {
 	s := sinkReport{
-		Sink: name, Packets: r.Packets, Bytes: r.Bytes, Lost: r.Lost(sent), Duplicates: r.Duplicates,
+		Sink: name, Packets: r.Packets, Bytes: r.Bytes, Duplicates: r.Duplicates,
 		Reordered: r.Reordered, Late: r.Late, Stale: r.Stale, Foreign: r.Foreign, Overflow: r.Overflow,
 		NextSeq: r.NextSeq, Rate: r.Rate(),
 	}
-	l := &s.LatencyNs
-	if h := r.Latency; h.TotalCount() > 0 {
-		l.Min, l.Max = h.Min(), h.Max()
-		l.P50, l.P99, l.P999 = h.ValueAtQuantile(50), h.ValueAtQuantile(99), h.ValueAtQuantile(99.9)
+	if sent := cmp.Or(count, r.NextSeq); sent > 0 {
+		lost := r.Lost(sent)
+		s.Lost = &lost
+	}
+	if h := r.Latency; h != nil && h.TotalCount() > 0 {
+		s.LatencyNs = &sinkLatency{Min: h.Min(), Max: h.Max(), P50: h.ValueAtQuantile(50), P99: h.ValueAtQuantile(99), P999: h.ValueAtQuantile(99.9)}
 	}
 	return s
+}
+
+// nothing is the error of a run of which no packet arrived.
+func (s *sinkReport) nothing() error {
+	switch {
+	case s.Packets > 0:
+		return nil
+	case s.Foreign > 0:
+		return fmt.Errorf("nothing of this run arrived, and %d foreign packets did: see that what gen sends arrives here at all, and that --run, --tcp, --vlan, --mpls, --vxlan and the kind of addresses are those of gen; packets of a capture bear no numbers", s.Foreign)
+	}
+	return errors.New("nothing of this run arrived, and nothing else: see that gen ran meanwhile, that the links are up (ip -br link), and that a device on the way forwards to here")
+}
+
+// loss is how many were lost, for a reader.
+func (s *sinkReport) loss() string {
+	if s.Lost == nil {
+		return "unknown"
+	}
+	return strconv.FormatUint(*s.Lost, 10)
 }
 
 func (s *sinkReport) print(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return indentJSON(w, s)
 	}
-	l := &s.LatencyNs
-	_, err := fmt.Fprintf(w, `received %d packets, %d bytes: %.0f per second
-lost %d, duplicated %d, reordered %d, late %d, foreign %d, overflow %d
-`, s.Packets, s.Bytes, s.Rate, s.Lost, s.Duplicates, s.Reordered, s.Late, s.Foreign, s.Overflow)
-	if err == nil && s.Late > 0 {
-		_, err = fmt.Fprintln(w, "(late: behind a later packet of any flow; reordered: of its own flow; neither is lost)")
+	var b strings.Builder
+	fmt.Fprintf(&b, `received %d packets, %d bytes: %.0f per second
+lost %s, duplicated %d, reordered %d, late %d, foreign %d, overflow %d
+`, s.Packets, s.Bytes, s.Rate, s.loss(), s.Duplicates, s.Reordered, s.Late, s.Foreign, s.Overflow)
+	if s.Late > 0 {
+		fmt.Fprintln(&b, "(late: behind a later packet of any flow; reordered: of its own flow; neither is lost)")
 	}
-	if err == nil && s.Packets > 0 {
-		_, err = fmt.Fprintf(w, "latency: least %v, median %v, 99 %% %v, 99.9 %% %v, most %v\n",
-			time.Duration(l.Min), time.Duration(l.P50), time.Duration(l.P99), time.Duration(l.P999), time.Duration(l.Max))
+	if s.LatencyNs != nil {
+		fmt.Fprintf(&b, "latency: %v\n", s.LatencyNs)
 	}
-	if err == nil && s.Packets == 0 && s.Foreign == 0 {
-		_, err = fmt.Fprintln(w, "nothing arrived, so what was lost is not known but by what gen says that it sent: see that the links are up (ip -br link), and that a device on the way forwards to here")
+	if s.Stream != nil {
+		fmt.Fprintf(&b, "latency stream: received %d packets, lost %s, duplicated %d\n", s.Stream.Packets, s.Stream.loss(), s.Stream.Duplicates)
+		if s.Stream.LatencyNs != nil {
+			fmt.Fprintf(&b, "its latency: %v\n", s.Stream.LatencyNs)
+		}
 	}
-	if err == nil && s.Packets == 0 && s.Foreign > 0 {
-		_, err = fmt.Fprintln(w, "nothing that arrived is of this run: see that what gen sends arrives here at all, and that --run, --tcp, --vlan, --mpls, --vxlan and the kind of addresses are those of gen; packets of a capture bear no numbers")
-	}
-	if err == nil && s.Stream != nil {
-		l = &s.Stream.LatencyNs
-		_, err = fmt.Fprintf(w, "latency stream: received %d packets, lost %d, duplicated %d\nits latency: least %v, median %v, 99 %% %v, 99.9 %% %v, most %v\n",
-			s.Stream.Packets, s.Stream.Lost, s.Stream.Duplicates, time.Duration(l.Min), time.Duration(l.P50), time.Duration(l.P99), time.Duration(l.P999), time.Duration(l.Max))
-	}
+	_, err := io.WriteString(w, b.String())
 	return err
 }
