@@ -50,7 +50,7 @@ func (c *Config) Validate() error {
 		errs = append(errs, fmt.Errorf("count: %d workers: choose 1 to %d", c.Count, maxWorkers))
 	}
 	if len(c.Cores) != 0 && len(c.Cores) < c.Count {
-		errs = append(errs, fmt.Errorf("cores: %d cores for %d workers: name one for each, or leave the key out", len(c.Cores), c.Count))
+		errs = append(errs, fmt.Errorf("cores: %d named for %d workers: name one for each, or leave the key out", len(c.Cores), c.Count))
 	}
 	if c.BackgroundNice < 0 || c.BackgroundNice > maxNice {
 		errs = append(errs, fmt.Errorf("background_nice: %d: choose 0 to %d", c.BackgroundNice, maxNice))
