@@ -75,7 +75,15 @@ func (c *Config) edit(e Edit, f *tomlfile.Faults) {
 	switch {
 	case !f.Empty():
 	case e.At < 0 || e.At > list.Len()+1 || (e.Remove || len(e.Match) != 0) && e.At > list.Len():
-		f.Add(key, "there is no element %d: the list has %d elements", e.At, list.Len())
+		last := list.Len() // an element may be added after the last one
+		if !e.Remove && len(e.Match) == 0 {
+			last++
+		}
+		if last == 0 {
+			f.Add(key, "there is no element %d: the list is empty", e.At)
+		} else {
+			f.Add(key, "there is no element %d: choose 1 to %d, or give no position", e.At, last)
+		}
 	case len(e.Match) != 0:
 		if i, ok := find(key, list, e.At, e.Match, like, f); ok {
 			longer := reflect.MakeSlice(list.Type(), 0, list.Len())
