@@ -259,6 +259,9 @@ func TestWireRounds(t *testing.T) {
 	if s := r.Sizes[0]; s.Throughput != 200 || s.Burst != 20 || s.Rounds != 4 || s.Low != 100 || s.High != 400 || !strings.Contains(s.Remarks(), "median of 4 rounds, 100 to 400") {
 		t.Errorf("%+v: %s", s, s.Remarks())
 	}
+	if s := (WireSize{Rounds: 1, Low: 100, High: 100}); !strings.Contains(s.Remarks(), "the only round that is a result") || strings.Contains(s.Remarks(), "1 rounds") {
+		t.Error(s.Remarks())
+	}
 	runs, invalid := r.Runs()
 	got := map[string][]float64{}
 	for _, x := range runs {

@@ -163,7 +163,10 @@ func (s *WireSize) Remarks() string {
 	if s.Invalid != "" {
 		all = append(all, "INVALID: "+s.Invalid)
 	}
-	if s.Rounds > 0 {
+	switch {
+	case s.Rounds == 1:
+		all = append(all, "the only round that is a result")
+	case s.Rounds > 1:
 		all = append(all, fmt.Sprintf("median of %d rounds, %.0f to %.0f", s.Rounds, s.Low, s.High))
 	}
 	if s.Limited {

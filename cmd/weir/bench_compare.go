@@ -46,7 +46,7 @@ have no figure in common.`,
 					return usageError(err)
 				}
 				if invalid > 0 {
-					fmt.Fprintf(cmd.ErrOrStderr(), "weir: %s: left out, as they are no result (INVALID): %d rounds of a size\n", file, invalid)
+					fmt.Fprintf(cmd.ErrOrStderr(), "weir: %s: left out, as they are no result (INVALID): %s of a size\n", file, rounds(invalid))
 				}
 			}
 			all := bench.Compare(sides[0], sides[1])
@@ -87,6 +87,14 @@ have no figure in common.`,
 	return cmd
 }
 
+// rounds counts them for a reader.
+func rounds(n int) string {
+	if n == 1 {
+		return "1 round"
+	}
+	return fmt.Sprintf("%d rounds", n)
+}
+
 // nothingCompared is the error of a comparison in which no figure has a round on each side that is a result.
 func nothingCompared(all []bench.Comparison, files []string) error {
 	for _, c := range all {
@@ -113,6 +121,9 @@ func readRuns(file string) (runs []bench.Runs, invalid int, err error) {
 		return runs, invalid, nil
 	}
 	if runs, invalid, err = forward.ReadRaw(bytes.NewReader(text)); err != nil {
+		if fault := (*json.SyntaxError)(nil); errors.As(err, &fault) {
+			err = errors.New("it is no JSON; CSV and pages of a report do not have the rounds, which a comparison needs")
+		}
 		return nil, 0, fmt.Errorf("%s: %w: name a file of weir bench --json, or of weir bench forward --raw", file, err)
 	}
 	return runs, invalid, nil

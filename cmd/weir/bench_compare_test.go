@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -118,6 +120,30 @@ func TestWireStatus(t *testing.T) {
 				t.Errorf("%s", &stderr)
 			}
 		}
+	}
+}
+
+// TestInterruptedBench: a signal's end is called so, and whether there is a report; other errors stay as they are.
+func TestInterruptedBench(t *testing.T) {
+	ended, other := fmt.Errorf("frames of 64 bytes: %w", context.Canceled), errors.New("no link")
+	for _, tt := range []struct {
+		err      error
+		reported bool
+		want     string
+	}{
+		{ended, true, "interrupted: the report has what was complete by then"},
+		{ended, false, "interrupted before a measurement was complete: there is no report"},
+		{other, true, "no link"},
+	} {
+		if got := interrupted(tt.err, tt.reported); got == nil || got.Error() != tt.want {
+			t.Errorf("%v: %v, want %s", tt.err, got, tt.want)
+		}
+	}
+	if err := interrupted(nil, true); err != nil {
+		t.Error(err)
+	}
+	if rounds(1) != "1 round" || rounds(2) != "2 rounds" {
+		t.Error(rounds(1), rounds(2))
 	}
 }
 

@@ -199,6 +199,7 @@ func runBenchForward(ctx context.Context, o benchForwardOptions, stdout, stderr 
 	c.Progress, stop = progress.Steps(stderr, "forward")
 	result, err := forward.Run(ctx, c)
 	stop()
+	err = interrupted(err, result != nil)
 	if result == nil {
 		return err
 	}

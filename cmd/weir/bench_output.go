@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -37,4 +38,15 @@ func (o *benchOutput) print(w io.Writer, r *bench.Result, maps ...bench.Grid) er
 		err = bench.Plot(file, r)
 	}
 	return errors.Join(err, file.Close())
+}
+
+// interrupted says of a measurement that a signal ended what there is of it.
+func interrupted(err error, reported bool) error {
+	switch {
+	case !errors.Is(err, context.Canceled):
+		return err
+	case reported:
+		return errors.New("interrupted: the report has what was complete by then")
+	}
+	return errors.New("interrupted before a measurement was complete: there is no report")
 }

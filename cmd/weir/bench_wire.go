@@ -128,6 +128,7 @@ func (o *wireOptions) run(cmd *cobra.Command, all *benchForwardOptions) error {
 	c.Progress, stop = progress.Steps(cmd.ErrOrStderr(), "forward")
 	report, err := forward.RunWire(cmd.Context(), c)
 	stop()
+	err = interrupted(err, report != nil)
 	if report == nil {
 		return err
 	}
