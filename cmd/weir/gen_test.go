@@ -208,7 +208,10 @@ func TestGenFlags(t *testing.T) {
 		"gen -i lo --source none":                               "choose live, xsk or packet",
 		"sink -i lo --sink none":                                "choose xdp, tc or packet",
 		"gen -i lo --mpls 1 --vxlan 2":                          "VXLAN and MPLS: choose one of them",
-		"gen -i lo --vlan 5000":                                 "VLANs: 5000 is not between 1 and 4094",
+		"gen -i lo --vlan 5000":                                 "--vlan: 5000 is no VLAN: choose 1 to 4094",
+		"gen -i lo --vlan 70000":                                "--vlan: 70000 is no VLAN: choose 1 to 4094",
+		"gen -i lo --mpls 2000000":                              "--mpls: 2000000 is no label: choose 0 to 1048575",
+		"gen -i lo --vxlan 99999999":                            "--vxlan: 99999999 is no network: choose 0 to 16777215",
 		"gen -i lo --vxlan 1 --vxlan-dst nowhere":               "--vxlan-dst: \"nowhere\" is no address",
 		"gen -i lo --vlan 5 --source live":                      "use source xsk or packet",
 		"gen -i lo --cores -1,-1 --flows 1":                     "--cores: 2 sources each send their part of the flows, and there is only 1 of these: raise --flows",
@@ -269,6 +272,29 @@ func TestSinkOfNothing(t *testing.T) {
 	}
 }
 
+// TestSecondSink: of an interface that has an XDP program already the message says so, with the remedy.
+func TestSecondSink(t *testing.T) {
+	netnstest.Require(t)
+	ns := netnstest.New(t, "wss")
+	if err := errors.Join(netns.AddVeth(netns.End{Namespace: ns, Name: "a"}, netns.End{Namespace: ns, Name: "b"}, netns.Veth{}), ns.SetUp("a"), ns.SetUp("b")); err != nil {
+		t.Fatal(err)
+	}
+	port, err := traffic.OpenPort(ns.Name(), "b", traffic.AnyCore)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer port.Namespace.Close()
+	first, err := traffic.NewSink("xdp", port, traffic.DefaultWorkload(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	status, _, stderr := weir("sink", "-i", "b", "--namespace", ns.Name(), "--duration", "100ms")
+	if status != statusUsage || !strings.Contains(stderr, "another XDP program is there") || !strings.Contains(stderr, "(bpftool net show dev b), or count with --sink tc or packet") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
 // A capture is sent once by its own times, or its sizes are taken for packets that a sink accounts for.
 func TestGenCapture(t *testing.T) {
 	netnstest.Require(t)
@@ -315,7 +341,7 @@ func TestGenCapture(t *testing.T) {
 func TestRateFlag(t *testing.T) {
 	for text, want := range map[string]float64{
 		"1": 1, "250k": 250e3, "1.5M": 1.5e6, "1.5Mpps": 1.5e6, "max": 0, "1e5": 1e5,
-		"512Mbps": 1e6, "1Gbit/s": 1e9 / 512, "100%": 10e9 / 672, "50%": 5e9 / 672,
+		"512Mbps": 1e6, "512mbps": 1e6, "1gbps": 1e9 / 512, "1Gbit/s": 1e9 / 512, "100%": 10e9 / 672, "50%": 5e9 / 672,
 	} {
 		r := rateFlag{pps: 7}
 		err := r.Set(text)
@@ -335,6 +361,14 @@ func TestRateFlag(t *testing.T) {
 		if r := (rateFlag{}); r.Set(text) == nil {
 			t.Errorf("%q was taken", text)
 		}
+	}
+	fast := rateFlag{bits: 100e9}
+	_, err := fast.packets(64, func() (uint64, error) { return 10e9, nil })
+	if err == nil || err.Error() != "--rate 100Gbps: it is more than the interface's speed, 10Gbps: write 10Gbps or 100% at most, or max" {
+		t.Errorf("more than the interface's speed: %v", err)
+	}
+	if _, err := fast.packets(64, func() (uint64, error) { return 0, errors.New("unknown") }); err != nil {
+		t.Errorf("of an unknown speed: %v", err)
 	}
 	r := rateFlag{share: 0.5}
 	if _, err := r.packets(64, func() (uint64, error) { return 0, nil }); err == nil || !strings.HasPrefix(err.Error(), "--rate 50%: the interface does not say how fast it is") {

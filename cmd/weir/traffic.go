@@ -103,16 +103,22 @@ func (w *workloadFlags) workload() (traffic.Workload, error) {
 	out.Destination.Net, err = parseNet(w.dstNet)
 	note("dst-net", err)
 	for _, id := range w.vlans {
-		out.VLANs = append(out.VLANs, uint16(min(id, 0xffff)))
+		if id < 1 || id > 4094 {
+			note("vlan", fmt.Errorf("%d is no VLAN: choose 1 to 4094", id))
+		}
+		out.VLANs = append(out.VLANs, uint16(id))
 	}
 	for _, label := range w.mpls {
-		out.MPLS = append(out.MPLS, uint32(min(label, 1<<20)))
+		if label >= 1<<20 {
+			note("mpls", fmt.Errorf("%d is no label: choose 0 to 1048575", label))
+		}
+		out.MPLS = append(out.MPLS, uint32(label))
 	}
-	if w.vni < -1 {
+	if w.vni < -1 || w.vni >= 1<<24 {
 		note("vxlan", fmt.Errorf("%d is no network: choose 0 to 16777215", w.vni))
 	}
 	if w.vni >= 0 {
-		tunnel := &traffic.VXLAN{VNI: uint32(min(w.vni, 1<<24))}
+		tunnel := &traffic.VXLAN{VNI: uint32(w.vni)}
 		tunnel.Source, err = parseAddr(w.vxlanSrc)
 		note("vxlan-src", err)
 		tunnel.Destination, err = parseAddr(w.vxlanDst)
@@ -257,7 +263,7 @@ func (r *rateFlag) Set(text string) error {
 	if number, ok := strings.CutSuffix(text, "%"); ok {
 		v, err := strconv.ParseFloat(number, 64)
 		if err == nil && v > 100 {
-			return errors.New("is more than the interface's speed: write 100% at most, or max")
+			return errors.New("it is more than the interface's speed: write 100% at most, or max")
 		}
 		if err != nil || !(v > 0) {
 			return fault
@@ -292,10 +298,13 @@ func (r *rateFlag) Set(text string) error {
 const wireGap = 20
 
 // packets is the rate in packets per second; 0: as fast as possible. mean is the mean frame in bytes with FCS, and speed what
-// the interface carries in bits per second, asked for only if needed.
+// the interface carries in bits per second, asked for only if needed; an unknown one refuses no rate in bits.
 func (r *rateFlag) packets(mean float64, speed func() (uint64, error)) (float64, error) {
 	switch {
 	case r.bits != 0:
+		if bits, err := speed(); err == nil && bits > 0 && uint64(r.bits) > bits {
+			return 0, fmt.Errorf("--rate %s: it is more than the interface's speed, %s: write %s or 100%% at most, or max", r, bitrate.Rate(bits), bitrate.Rate(bits))
+		}
 		return float64(r.bits) / (8 * mean), nil
 	case r.share != 0:
 		bits, err := speed()

@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/dataplane/traffic/bpf"
 )
@@ -100,6 +101,9 @@ func (s *programSink) open(port Port, w Workload, options SinkOptions, attach fu
 		s.link, err = attach(device.Attrs().Index)
 		return err
 	})
+	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) {
+		err = fmt.Errorf("another XDP program is there, as of a second sink or of a switch (%w): end what attached it (bpftool net show dev %s), or count with --sink tc or packet", err, port.Interface)
+	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("attach the sink program to %s: %w", port, err), s.objects.Close())
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 )
 
 // FCS is the length in bytes of the frame check sequence that Ethernet hardware
@@ -220,9 +221,12 @@ func (w Workload) validateSizes(fault func(string, ...any)) {
 	if len(w.Sizes) < 1 || len(w.Sizes) > maxSizes {
 		fault("sizes: %d of them, where 1 to %d are possible", len(w.Sizes), maxSizes)
 	}
-	for _, size := range w.Sizes {
+	for i, size := range w.Sizes {
+		if slices.Contains(w.Sizes[:i], size) { // as those of IMIX
+			continue
+		}
 		if size < w.MinSize() || size > 9018 {
-			fault("sizes: %d is not between %d and 9018 bytes", size, w.MinSize())
+			fault("sizes: %d is not between %d and 9018 bytes: these headers need %d, so choose sizes from there on (the smallest of imix is 64)", size, w.MinSize(), w.MinSize())
 		}
 	}
 }

@@ -43,7 +43,7 @@ var units = []struct {
 	factor float64
 }{{"T", 1e12}, {"G", 1e9}, {"M", 1e6}, {"k", 1e3}, {"", 1}}
 
-// Parse reads a rate: a number, and k, M, G or T with or without "bps", "bit/s", "bit" or "b/s" behind it.
+// Parse reads a rate: a number, and k, M, G or T with or without "bps", "bit/s", "bit" or "b/s" behind it. The case of k, M, G and T does not matter.
 func Parse(text string) (Rate, error) {
 	fail := func() (Rate, error) {
 		return 0, fmt.Errorf("%q is not a rate: write bits per second, as in \"100Mbps\" or \"2.5Gbps\"", text)
@@ -57,11 +57,8 @@ func Parse(text string) (Rate, error) {
 	}
 	factor := 1.0
 	for _, u := range units[:4] {
-		if cut, ok := strings.CutSuffix(rest, u.name); ok || strings.HasSuffix(rest, strings.ToUpper(u.name)) {
-			if !ok {
-				cut = rest[:len(rest)-1]
-			}
-			rest, factor = cut, u.factor
+		if n := len(rest) - 1; n >= 0 && strings.EqualFold(rest[n:], u.name) {
+			rest, factor = rest[:n], u.factor
 			break
 		}
 	}
