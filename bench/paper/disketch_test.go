@@ -282,6 +282,7 @@ func TestUnevenEpochs(t *testing.T) {
 		{"none", func(uint64) bool { return false }, 0.9},
 		{"one that is looked at", func(e uint64) bool { return e == 1 }, 1.05},
 		{"every eighth", func(e uint64) bool { return e%8 == 0 }, 1.05},
+		{"every eighth, of which none is looked at", func(e uint64) bool { return e%8 == 3 }, 1.1},
 		{"all", func(uint64) bool { return true }, 1.05},
 	} {
 		e := dsErrors{}
