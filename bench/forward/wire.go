@@ -179,6 +179,8 @@ type WireReport struct {
 	Trials     int             `json:"trials"`
 	Flows      int             `json:"flows"`
 	Machine    bench.Machine   `json:"machine"`
+	// Activity is what the machine did beside the measurement.
+	Activity Activity `json:"activity"`
 	// Precision is the ratio at which the search for the throughput ends, minus 1.
 	Precision float64 `json:"precision"`
 	// Departures are where the trials fall short of RFC 2544; empty: nowhere.
@@ -221,6 +223,9 @@ type WireSize struct {
 	Reordered  uint64 `json:"reordered"`
 	// Invalid says why the figures are no result; empty: they are one.
 	Invalid string `json:"invalid,omitempty"`
+	// Activity is what the machine did beside this measurement. Busy: others took so much that the figures may be too low.
+	Activity Activity `json:"activity"`
+	Busy     bool     `json:"busy,omitempty"`
 	// Rounds is of how many rounds that are a result this one is the median, Low and High the least and highest throughput of
 	// these; 0: there was one round.
 	Rounds int     `json:"rounds,omitempty"`
@@ -271,6 +276,16 @@ func RunWire(ctx context.Context, c Wire) (*WireReport, error) {
 		return nil, err
 	}
 	r := &WireReport{Device: c.Device, Weir: c.Weir, Command: c.Command, Interfaces: ends, Began: time.Now().UTC(), TX: c.TX, RX: c.RX, Trial: c.Trial.Seconds(), Trials: c.Trials, Precision: c.Precision, Departures: c.departures(), Flows: c.Flows, Machine: bench.ThisMachine(), Speed: c.Speed}
+	whole, err := watchMachine()
+	if err != nil {
+		return nil, err
+	}
+	conclude := func() (err error) {
+		r.conclude()
+		r.Seconds = time.Since(r.Began).Seconds()
+		r.Activity, err = whole.end()
+		return err
+	}
 	steps := c.Rounds * len(c.Sizes)
 	for round := range c.Rounds {
 		var sizes []WireSize
@@ -292,18 +307,15 @@ func RunWire(ctx context.Context, c Wire) (*WireReport, error) {
 					r.Rounds = append(r.Rounds, sizes)
 				}
 				r.Incomplete = fmt.Sprintf("interrupted after %d of %d measurements of a frame size", n, steps)
-				r.conclude()
-				r.Seconds = time.Since(r.Began).Seconds()
-				return r, err
+				return r, errors.Join(err, conclude())
 			}
 			sizes = append(sizes, *s)
 		}
 		r.Rounds = append(r.Rounds, sizes)
 	}
-	r.conclude()
+	err = conclude()
 	c.Progress.Report(steps, steps, "")
-	r.Seconds = time.Since(r.Began).Seconds()
-	return r, nil
+	return r, err
 }
 
 // conclude chooses for each size the round that is reported.
@@ -520,6 +532,10 @@ func (c *Wire) measureSize(ctx context.Context, size int, run uint16, report *Wi
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
+	began, err := watchMachine()
+	if err != nil {
+		return nil, err
+	}
 	s := &WireSize{Size: size, Source: r.source.Name()}
 	if report.Speed != 0 {
 		s.Line = float64(report.Speed) / (8 * float64(size+ifgAndFCS))
@@ -586,7 +602,9 @@ func (c *Wire) measureSize(ctx context.Context, size int, run uint16, report *Wi
 		return nil, err
 	}
 	s.judge()
-	return s, nil
+	s.Activity, err = began.end()
+	s.Busy = s.Activity.Busy()
+	return s, err
 }
 
 // lossRates are the rates at which loss is measured, downwards: steps of a tenth of what the source can send to little above what arrives of

@@ -17,7 +17,7 @@ import (
 
 // WriteText writes the report for a terminal.
 func (r *WireReport) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "%s, link %s, trials of %g s, %d flows, on %s, Linux %s\n\n", r.Title(), r.speed(), r.Trial, r.Flows, r.Machine.CPU, r.Machine.Kernel)
+	fmt.Fprintf(w, "%s, link %s, trials of %g s, %d flows, on %s, Linux %s\n%v\n\n", r.Title(), r.speed(), r.Trial, r.Flows, r.Machine.CPU, r.Machine.Kernel, &r.Activity)
 	if r.Incomplete != "" {
 		fmt.Fprintf(w, "INCOMPLETE: %s\n\n", r.Incomplete)
 	}
@@ -109,6 +109,7 @@ func (r *WireReport) facts() []fact {
 	add("command", r.Command)
 	add("processor", r.Machine.CPU)
 	add("kernel", "Linux "+r.Machine.Kernel)
+	add("machine", r.Activity.String())
 	return all
 }
 
@@ -163,6 +164,13 @@ func (s *WireSize) Remarks() string {
 	if s.Invalid != "" {
 		all = append(all, "INVALID: "+s.Invalid)
 	}
+	if s.Activity.Busy() {
+		text := "busy: other processes took " + percent(s.Activity.Others) + " of the cores"
+		if s.Activity.Stolen > stolenMost {
+			text += ", a hypervisor " + percent(s.Activity.Stolen)
+		}
+		all = append(all, text+", so the figures may be too low")
+	}
 	switch {
 	case s.Rounds == 1:
 		all = append(all, "the only round that is a result")
@@ -203,14 +211,18 @@ func (s *WireSize) Remarks() string {
 const leastReached = 0.95
 
 // WriteCSV writes a line for each figure: size, figure, at, value, unit, mark. The mark is INVALID where the size's figures are no result,
-// source-limited where the source, not the device, set the figure, or empty.
+// source-limited where the source, not the device, set the figure, or empty; "busy" follows it where others took much of the machine.
 func (r *WireReport) WriteCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	_ = c.Write([]string{"frame_bytes", "figure", "at", "value", "unit", "mark"}) // Flush has the error
 	for i := range r.Sizes {
 		s := &r.Sizes[i]
 		write := func(figure, at, value, unit string, limited bool) {
-			_ = c.Write([]string{strconv.Itoa(s.Size), figure, at, value, unit, s.mark(limited)})
+			mark := s.mark(limited)
+			if s.Activity.Busy() {
+				mark = strings.TrimSpace(mark + " busy")
+			}
+			_ = c.Write([]string{strconv.Itoa(s.Size), figure, at, value, unit, mark})
 		}
 		line := func(figure, at string, value float64, unit string, limited bool) {
 			write(figure, at, strconv.FormatFloat(value, 'f', -1, 64), unit, limited)
@@ -247,9 +259,20 @@ func (r *WireReport) WriteCSV(w io.Writer) error {
 				line("latency_"+f.name, at, f.value, "ns", limited)
 			}
 		}
+		line("others_share", "", s.Activity.Others, "share", false)
+		line("stolen_share", "", s.Activity.Stolen, "share", false)
 		if s.Invalid != "" {
 			write("invalid", s.Invalid, "", "", false)
 		}
+	}
+	for _, f := range []struct {
+		figure, unit string
+		value        float64
+	}{
+		{"load_average_start", "", r.Activity.LoadStart}, {"load_average_end", "", r.Activity.LoadEnd},
+		{"others_share", "share", r.Activity.Others}, {"stolen_share", "share", r.Activity.Stolen},
+	} {
+		_ = c.Write([]string{"", f.figure, "", strconv.FormatFloat(f.value, 'f', -1, 64), f.unit, ""})
 	}
 	for _, text := range r.Departures {
 		_ = c.Write([]string{"", "departs_from_rfc2544", text, "", "", ""})
