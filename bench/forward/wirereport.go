@@ -76,6 +76,34 @@ func (r *WireReport) Title() string {
 	return ends
 }
 
+// Differences names the settings in which two reports were not measured alike, each with both values; empty: in none.
+func (r *WireReport) Differences(other *WireReport) []string {
+	sizes := func(r *WireReport) string {
+		var all []string
+		for i := range r.Sizes {
+			all = append(all, strconv.Itoa(r.Sizes[i].Size))
+		}
+		return strings.Join(all, ",")
+	}
+	var all []string
+	for _, f := range []struct {
+		name, unit  string
+		left, right any
+	}{
+		{"length of trials (--duration)", " s", r.Trial, other.Trial},
+		{"trials at a rate (--trials)", "", r.Trials, other.Trials},
+		{"resolution of the search (--precision)", "", r.Precision, other.Precision},
+		{"frame sizes (--size)", "", sizes(r), sizes(other)},
+		{"flows (--flows)", "", r.Flows, other.Flows},
+		{"speed of the link (--speed)", " bit/s", r.Speed, other.Speed},
+	} {
+		if f.left != f.right {
+			all = append(all, fmt.Sprintf("%s, %v%s and %v%s", f.name, f.left, f.unit, f.right, f.unit))
+		}
+	}
+	return all
+}
+
 // what describes an interface.
 func (i WireInterface) what() string {
 	all := []string{"driver " + cmp.Or(i.Driver, "unknown")}

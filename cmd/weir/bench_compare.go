@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -39,10 +40,11 @@ have no figure in common.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var sides [2][]bench.Runs
+			var reports [2]*forward.WireReport
 			for i, file := range args {
 				var err error
 				var invalid int
-				if sides[i], invalid, err = readRuns(file); err != nil {
+				if sides[i], invalid, reports[i], err = readRuns(file); err != nil {
 					return usageError(err)
 				}
 				if invalid > 0 {
@@ -52,6 +54,11 @@ have no figure in common.`,
 			all := bench.Compare(sides[0], sides[1])
 			if len(all) == 0 {
 				return usageError(fmt.Errorf("%s and %s have no figure in common: compare measurements of the same devices and sizes", args[0], args[1]))
+			}
+			if reports[0] != nil && reports[1] != nil {
+				if differ := reports[0].Differences(reports[1]); len(differ) > 0 {
+					fmt.Fprintf(cmd.ErrOrStderr(), "weir: A and B were not measured alike, so figures may differ for that alone: %s: measure both with the same settings\n", strings.Join(differ, "; "))
+				}
 			}
 			if asJSON {
 				return errors.Join(indentJSON(cmd.OutOrStdout(), all), nothingCompared(all, args))
@@ -105,26 +112,26 @@ func nothingCompared(all []bench.Comparison, files []string) error {
 	return fmt.Errorf("nothing could be compared: of no figure do both %s and %s have a round that is a result, all are %s: measure again, on a quiet machine", files[0], files[1], bench.Invalid)
 }
 
-// readRuns reads a file of either form.
-func readRuns(file string) (runs []bench.Runs, invalid int, err error) {
+// readRuns reads a file of any form. The report is nil where the file is not one of a device of the user's.
+func readRuns(file string) (runs []bench.Runs, invalid int, report *forward.WireReport, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, 0, fmt.Errorf("read the figures: %w: name a file of weir bench --json, or of weir bench forward --raw", err)
+		return nil, 0, nil, fmt.Errorf("read the figures: %w: name a file of weir bench --json, or of weir bench forward --raw", err)
 	}
 	var r bench.Result
 	if err := json.Unmarshal(text, &r); err == nil && r.Rows != nil {
-		return r.RunsOf(), 0, nil
+		return r.RunsOf(), 0, nil, nil
 	}
 	var w forward.WireReport
 	if err := json.Unmarshal(text, &w); err == nil && w.Sizes != nil {
 		runs, invalid = w.Runs()
-		return runs, invalid, nil
+		return runs, invalid, &w, nil
 	}
 	if runs, invalid, err = forward.ReadRaw(bytes.NewReader(text)); err != nil {
 		if fault := (*json.SyntaxError)(nil); errors.As(err, &fault) {
 			err = errors.New("it is no JSON; CSV and pages of a report do not have the rounds, which a comparison needs")
 		}
-		return nil, 0, fmt.Errorf("%s: %w: name a file of weir bench --json, or of weir bench forward --raw", file, err)
+		return nil, 0, nil, fmt.Errorf("%s: %w: name a file of weir bench --json, or of weir bench forward --raw", file, err)
 	}
-	return runs, invalid, nil
+	return runs, invalid, nil, nil
 }

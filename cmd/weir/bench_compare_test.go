@@ -60,6 +60,24 @@ func TestCompareReports(t *testing.T) {
 	if status != statusFailure || strings.Count(stdout, `"verdict": "INVALID"`) != 6 || !strings.Contains(stderr, "nothing could be compared") {
 		t.Errorf("no result, as JSON: status %d: %s%s", status, stdout, stderr)
 	}
+	text, err := os.ReadFile(fast)
+	var other forward.WireReport
+	if err := errors.Join(err, json.Unmarshal(text, &other)); err != nil {
+		t.Fatal(err)
+	}
+	other.Trial, other.Trials, other.Precision, other.Sizes = 0.2, 1, 0.05, append(other.Sizes, forward.WireSize{Size: 512})
+	if text, err = json.Marshal(other); err != nil {
+		t.Fatal(err)
+	}
+	unlike := filepath.Join(t.TempDir(), "unlike.json")
+	if err := os.WriteFile(unlike, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, _, stderr = weir("bench", "compare", slow, unlike)
+	if want := "A and B were not measured alike, so figures may differ for that alone: length of trials (--duration), 0 s and 0.2 s; trials at a rate (--trials), 0 and 1; " +
+		"resolution of the search (--precision), 0 and 0.05; frame sizes (--size), 64 and 64,512: "; status != statusGood || !strings.Contains(stderr, want) {
+		t.Errorf("other settings: status %d: %s, want %s", status, stderr, want)
+	}
 	first := true
 	one := edit(t, fast, func(s *forward.WireSize) { s.Limited, first = first, false })
 	status, stdout, stderr = weir("bench", "compare", slow, one)
