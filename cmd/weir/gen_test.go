@@ -267,7 +267,7 @@ func TestSinkOfNothing(t *testing.T) {
 		}
 	}
 	foreign := sinkReport{Foreign: 7}
-	if err := foreign.nothing(); err == nil || !strings.Contains(err.Error(), "nothing of this run arrived, and 7 foreign packets did: ") {
+	if err := foreign.nothing(); err == nil || !strings.Contains(err.Error(), "nothing of this run arrived (foreign packets: 7): ") {
 		t.Errorf("foreign packets: %v", err)
 	}
 }

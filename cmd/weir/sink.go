@@ -184,7 +184,7 @@ func (s *sinkReport) nothing() error {
 	case s.Packets > 0:
 		return nil
 	case s.Foreign > 0:
-		return fmt.Errorf("nothing of this run arrived, and %d foreign packets did: see that what gen sends arrives here at all, and that --run, --tcp, --vlan, --mpls, --vxlan and the kind of addresses are those of gen; packets of a capture bear no numbers", s.Foreign)
+		return fmt.Errorf("nothing of this run arrived (foreign packets: %d): see that what gen sends arrives here at all, and that --run, --tcp, --vlan, --mpls, --vxlan and the kind of addresses are those of gen; packets of a capture bear no numbers", s.Foreign)
 	}
 	return errors.New("nothing of this run arrived, and nothing else: see that gen ran meanwhile, that the links are up (ip -br link), and that a device on the way forwards to here")
 }
