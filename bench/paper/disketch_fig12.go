@@ -231,33 +231,22 @@ func disketchFig12Grids(rows []Row) []bench.Grid {
 	for _, r := range rows {
 		values[r.Metric] = r.Value
 	}
+	traces := []string{"synthetic", "bursty", "realmix"}
 	var grids []bench.Grid
 	for _, of := range []struct{ over, under, title string }{
 		{"autonomous.checked", "n1.checked", "Error of the default, n that each switch chooses, over that with n = 1"},
 		{"coordinated.checked", "n1.checked", "Error with n that a collector chooses over that with n = 1"},
 		{"autonomous.checked", "disco.rows", "Error of the default over that of DISCO"},
 	} {
-		g := bench.Grid{Title: of.title, X: "mean memory of a switch", Y: "trace"}
-		for _, trace := range []string{"synthetic", "bursty", "realmix"} {
-			var ratios []float64
-			var texts []string
-			for _, kb := range dsMemorySizes {
-				name := fmt.Sprintf("%s.%dKB.rmse.", trace, kb)
-				over, ok := values[name+of.over]
-				ratio := math.NaN()
-				if ok {
-					ratio = max(over, dsNoError) / max(values[name+of.under], dsNoError)
-				}
-				ratios = append(ratios, ratio)
-				texts = append(texts, fmt.Sprintf("%.2g", ratio))
+		grids = append(grids, dsGrid(of.title, "trace", traces, dsMemorySizes, func(line, kb int) (float64, string) {
+			name := fmt.Sprintf("%s.%dKB.rmse.", traces[line], kb)
+			over, ok := values[name+of.over]
+			if !ok {
+				return math.NaN(), ""
 			}
-			g.Lines = append(g.Lines, trace)
-			g.Ratios, g.Texts = append(g.Ratios, ratios), append(g.Texts, texts)
-		}
-		for _, kb := range dsMemorySizes {
-			g.Columns = append(g.Columns, fmt.Sprintf("%d KB", kb))
-		}
-		grids = append(grids, g)
+			ratio := max(over, dsNoError) / max(values[name+of.under], dsNoError)
+			return ratio, fmt.Sprintf("%.2g", ratio)
+		}))
 	}
 	return grids
 }

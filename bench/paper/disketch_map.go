@@ -33,33 +33,39 @@ func disketchMapGrids(rows []Row) []bench.Grid {
 	for _, r := range rows {
 		values[r.Metric] = r.Value
 	}
+	var lines []string
+	for _, share := range dsMapShares {
+		lines = append(lines, fmt.Sprintf("%g %%", 100*share))
+	}
 	var grids []bench.Grid
 	for _, of := range []struct{ metric, n, title string }{
 		{"best_over_n1", "best_n", "Error with the best n over that with n = 1, and that n"},
 		{"coordinated_over_n1", "subepochs.coordinated", "The same with n that a collector chooses, and the mean n"},
 		{"autonomous_over_n1", "subepochs.autonomous", "The same with n that each switch chooses"},
 	} {
-		g := bench.Grid{Title: of.title, X: "mean memory of a switch", Y: "flows that send in bursts"}
-		for _, share := range dsMapShares {
-			var ratios []float64
-			var texts []string
-			for _, kb := range dsMapSizes {
-				ratio, ok := values[dsMapCell(share, kb)+of.metric]
-				if !ok {
-					ratio = math.NaN()
-				}
-				ratios = append(ratios, ratio)
-				texts = append(texts, fmt.Sprintf("%.2f (n = %.3g)", ratio, values[dsMapCell(share, kb)+of.n]))
+		grids = append(grids, dsGrid(of.title, "flows that send in bursts", lines, dsMapSizes, func(line, kb int) (float64, string) {
+			cell := dsMapCell(dsMapShares[line], kb)
+			ratio, ok := values[cell+of.metric]
+			if !ok {
+				ratio = math.NaN()
 			}
-			g.Lines = append(g.Lines, fmt.Sprintf("%g %%", 100*share))
-			g.Ratios, g.Texts = append(g.Ratios, ratios), append(g.Texts, texts)
-		}
-		for _, kb := range dsMapSizes {
-			g.Columns = append(g.Columns, fmt.Sprintf("%d KB", kb))
-		}
-		grids = append(grids, g)
+			return ratio, fmt.Sprintf("%.2f (n = %.3g)", ratio, values[cell+of.n])
+		}))
 	}
 	return grids
+}
+
+// dsGrid is a map by the mean memory of a switch in KB. cell is the ratio of a line and a memory, NaN if there is none, and its text.
+func dsGrid(title, y string, lines []string, sizes []int, cell func(line, kb int) (float64, string)) bench.Grid {
+	g := bench.Grid{Title: title, X: "mean memory of a switch", Y: y, Lines: lines, Ratios: make([][]float64, len(lines)), Texts: make([][]string, len(lines))}
+	for _, kb := range sizes {
+		g.Columns = append(g.Columns, fmt.Sprintf("%d KB", kb))
+		for line := range lines {
+			ratio, text := cell(line, kb)
+			g.Ratios[line], g.Texts[line] = append(g.Ratios[line], ratio), append(g.Texts[line], text)
+		}
+	}
+	return g
 }
 
 // disketchMap shows where subepochs pay: by memory and burstiness, the best fixed n, its error over that of n = 1, and what the

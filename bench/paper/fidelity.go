@@ -29,7 +29,7 @@ type Claim struct {
 	// Differs is where workload, topology, rival or metric are not the paper's; of a claim that is
 	// not measured, why.
 	Differs string
-	// Shown is the command of the test that shows a claim which is kept, and of which there is no figure to measure.
+	// Shown is the command that shows a claim which is kept, and of which there is no figure to measure.
 	Shown string
 	// Spread is how far, as a share, another run's rows may be from the page's beside their confidence
 	// intervals: by the runs' luck, and by a quick run's smaller size. 0: defaultSpread. Above 1:

@@ -89,10 +89,11 @@ func (d *doubt) deny(union *oblivious.Sample, delta float64) {
 	}
 }
 
-// any reports whether samples and counts disagree.
-func (d *doubt) any() bool {
-	return d.surplus > 0 || d.excess > 0 || d.missed > 0 || d.denied != [2]float64{}
-}
+// disagree reports whether samples and counts do.
+func (d *doubt) disagree() bool { return d.surplus > 0 || d.excess > 0 || d.denied != [2]float64{} }
+
+// any reports whether samples and counts disagree, or packets are in neither.
+func (d *doubt) any() bool { return d.missed > 0 || d.disagree() }
 
 // hold brings an estimate of all packets or bytes, or of a part of them, within what the counts allow.
 func (d *doubt) hold(b Bounded, unit oblivious.Unit, all bool) Bounded {
@@ -118,7 +119,7 @@ func (d *doubt) hold(b Bounded, unit oblivious.Unit, all bool) Bounded {
 	}
 	b.High += more
 	b.High = min(b.High, d.most[i]) + missed
-	if all && d.any() {
+	if all && d.disagree() {
 		b.Value = max(b.Value, d.least[i])
 		b.High = max(b.High, d.least[i])
 	}
