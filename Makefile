@@ -172,7 +172,7 @@ kills: ## KILLS (100) kills of DPDK's testpmd and of the switch, by vhost-user a
 .PHONY: vm-some
 vm-some: PACKAGES := ./dataplane/vm
 vm-some: here ## two drivers of vm-test, with little traffic, and two guests of one switch (root; dataplane/vm/install.sh)
-	$(call run,-timeout 30m)
+	$(call run,-count=1 -timeout 30m) # it builds the guests' programs, of which go's cache of results knows nothing
 
 # VM is "guests" (two virtual machines on one switch), a driver, or a driver, a row and a test with colons between them; "full" is all of the matrix.
 VM ?= full
