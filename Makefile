@@ -170,9 +170,10 @@ kills: ## KILLS (100) kills of DPDK's testpmd and of the switch, by vhost-user a
 	WEIR_KILLS=$(KILLS) $(GO) test -count=1 -timeout 30m -v -run '^TestKilled' ./dataplane/port
 
 .PHONY: vm-some
+# -count=1: the test builds the guests' programs, of which go's cache of results knows nothing.
 vm-some: PACKAGES := ./dataplane/vm
 vm-some: here ## two drivers of vm-test, with little traffic, and two guests of one switch (root; dataplane/vm/install.sh)
-	$(call run,-count=1 -timeout 30m) # it builds the guests' programs, of which go's cache of results knows nothing
+	$(call run,-count=1 -timeout 30m)
 
 # VM is "guests" (two virtual machines on one switch), a driver, or a driver, a row and a test with colons between them; "full" is all of the matrix.
 VM ?= full
