@@ -1,0 +1,81 @@
+package disketch
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestBurst: the chance of a burst is the mean over the times at which it can be, here of 64 times that are as likely; of a record that counted
+// the flow twice (again) both times count as one.
+func TestBurst(t *testing.T) {
+	const times = 64
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		c := composer{minimum: r.IntN(2) == 0}
+		for range 2 + r.IntN(4) {
+			level := new(level)
+			var cells []int32
+			for range 50 {
+				cells = append(cells, int32(r.IntN(3)*r.IntN(30)))
+			}
+			level.noise.measure(cells)
+			begin, length := 0, times>>r.IntN(3)
+			begin = length * r.IntN(times/length)
+			whole := observation{from: float64(begin) / times, to: float64(begin+length) / times, window: float64(length) / times, count: float64(r.IntN(40)), level: level}
+			if length < times || r.IntN(2) == 0 {
+				c.obs = append(c.obs, whole)
+				continue
+			}
+			// It left the switch for half of the time.
+			first, second := whole, whole
+			first.to, second.from, second.again = 0.25, 0.75, true
+			first.window, second.window = 0.5, 0.5
+			c.obs = append(c.obs, first, second)
+		}
+		count := float64(r.IntN(40))
+		want := 0.0
+		for i := range times {
+			at := (float64(i) + 0.5) / times
+			log := 0.0
+			for j := 0; j < len(c.obs); {
+				o, seen := &c.obs[j], false
+				for first := j; j < len(c.obs) && (j == first || c.obs[j].again); j++ {
+					seen = seen || c.obs[j].from < at && at < c.obs[j].to
+				}
+				d := o.count
+				if seen {
+					d -= count
+				}
+				if c.minimum && d < 0 {
+					log += impossible
+				} else {
+					log += o.level.noise.log(d)
+				}
+			}
+			want += math.Exp(log) / times
+		}
+		if got := c.burst(count, 0, 1); math.Abs(got-math.Log(want)) > 1e-9 {
+			t.Fatalf("%+v: burst of %g packets: %g, want %g", c.obs, count, got, math.Log(want))
+		}
+	}
+}
+
+// TestBurstAtOneTime: a burst in the first quarter cannot miss the first half, but it can the second.
+func TestBurstAtOneTime(t *testing.T) {
+	cells := make([]int32, 1000)
+	for i := range 100 {
+		cells[i] = int32(1 + i)
+	}
+	l := new(level)
+	l.noise.measure(cells)
+	quarter := observation{from: 0, to: 0.25, window: 0.25, count: 20, level: l}
+	chance := func(other observation) float64 {
+		c := composer{obs: []observation{quarter, other}}
+		return c.burst(20, 0, 1)
+	}
+	missed, elsewhere := chance(observation{from: 0, to: 0.5, window: 0.5, level: l}), chance(observation{from: 0.5, to: 1, window: 0.5, level: l})
+	if elsewhere-missed < math.Log(100) {
+		t.Errorf("20 packets in a quarter have a logarithm of the chance of %.3g where the half that holds it has none, of %.3g where the other half has none", missed, elsewhere)
+	}
+}
