@@ -15,8 +15,12 @@ const (
 	DistributionPareto = "pareto"
 )
 
-// largestFlow bounds a flow's share of the packets of a heavy-tailed load.
-const largestFlow = 0.02
+// A flow of a heavy-tailed load has at most the share largestFlow of the packets, or largestMean times the mean of all flows where that is more: of
+// few flows each has a large share.
+const (
+	largestFlow = 0.02
+	largestMean = 20
+)
 
 // maxOrdered bounds the packets of a load whose order is kept in memory, 6 bytes for each.
 const maxOrdered = 1 << 26
@@ -59,9 +63,10 @@ func (o *flowOrder) packet(i uint64) (flow uint64, nth uint16) {
 
 // paretoSizes are the sizes of flows, at least 1 each and the largest first, that add up to count: the
 // quantiles of P(size > x) = (scale/x)^shape in the middle of as many equal steps, so that the tail does not
-// hang on a lucky draw, cut at [largestFlow] of the packets. What the cut or the rounding leaves over goes to the flows in turn.
+// hang on a lucky draw, cut at [largestFlow] or [largestMean]. What the cut or the rounding leaves over goes to the flows in turn.
 func paretoSizes(flows, count int, shape float64) []int {
-	cut := max(largestFlow*float64(count), 1)
+	cut := max(largestFlow, min(largestMean/float64(flows), 1)) * float64(count)
+	cut = max(cut, 1)
 	quantile := func(scale float64, f int) int {
 		x := scale * math.Pow((float64(f)+0.5)/float64(flows), -1/shape)
 		return int(min(max(x, 1), cut))

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"math"
 	"net"
 	"net/netip"
 	"slices"
@@ -33,6 +34,25 @@ func TestParetoSizes(t *testing.T) {
 	}
 	if top < 800_000 {
 		t.Errorf("the heaviest 200 of 20,000 flows have %d of 2,000,000 packets", top)
+	}
+}
+
+// TestParetoFew: sizes follow the distribution where a flow's share is large, as there are few: the quantiles' ratios are the distribution's, up to rounding.
+func TestParetoFew(t *testing.T) {
+	const count, shape = 1_000_000, 1.05
+	for _, flows := range []int{2, 5, 20, 50} {
+		sizes := paretoSizes(flows, count, shape)
+		for f, size := range sizes {
+			want := math.Pow(float64(2*f+1), -1/shape) * float64(sizes[0])
+			if math.Abs(float64(size)-want) > 2 {
+				t.Errorf("%d flows: that of rank %d has %d packets beside %d of the largest, want %.0f", flows, f, size, sizes[0], want)
+			}
+		}
+	}
+	for flows, most := range map[int]int{100: count / 5, 1000: count / 50, 20_000: count / 50} { // a flow's share is bounded still
+		if got := slices.Max(paretoSizes(flows, count, 0.5)); got > most+1 || got < most/2 {
+			t.Errorf("%d flows: the largest has %d of %d packets, want up to %d", flows, got, count, most)
+		}
 	}
 }
 
