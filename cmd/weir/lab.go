@@ -58,8 +58,16 @@ func checkSwitches(c *lab.Config) error {
 	return err
 }
 
-// gradeLab asks the lab's collector, or its records without one.
+// gradeLab asks the lab's collector, or its records without one. An interrupted report comes with the error.
 func gradeLab(ctx context.Context, e *lab.Evidence) (lab.Answers, error) {
+	report, err := askLab(ctx, e)
+	if report == nil {
+		return nil, err
+	}
+	return report, err
+}
+
+func askLab(ctx context.Context, e *lab.Evidence) (*grade.Report, error) {
 	if e.Collector == "" {
 		return grade.Records(ctx, e)
 	}

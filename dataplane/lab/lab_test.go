@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -395,6 +396,37 @@ func crash(t *testing.T, c *Config, file string, delay time.Duration) {
 		time.Sleep(100 * time.Microsecond)
 	}
 	time.Sleep(delay)
+}
+
+// someAnswers are those that were there when a run was interrupted.
+type someAnswers struct{}
+
+func (someAnswers) OK() bool { return false }
+
+func (someAnswers) WriteText(w io.Writer) error {
+	_, err := io.WriteString(w, "  ok    path  the first answer\n  FAIL  loops the second\n")
+	return err
+}
+
+// TestInterruptedQuestions: Ctrl-C while questions are asked leaves the report of what was answered, with status 1, and nothing of the lab.
+func TestInterruptedQuestions(t *testing.T) {
+	_, file := newLab(t, "records = true\n"+switchLine("patch"))
+	ctx, cancel := context.WithCancel(t.Context())
+	var out strings.Builder
+	c := &Command{Out: &out, Err: os.Stderr, Examine: func(ctx context.Context, _ *Evidence) (Answers, error) {
+		cancel()
+		return someAnswers{}, fmt.Errorf("asked in vain: %w", ctx.Err())
+	}}
+	err := c.Run(ctx, file)
+	var failure *Failure
+	if !errors.As(err, &failure) || failure.Status != 1 || !strings.Contains(err.Error(), "ended by a signal") {
+		t.Errorf("%v: want status 1, for a signal", err)
+	}
+	for _, want := range []string{"  ok    path  the first answer", "INTERRUPTED: this is what was known by then, with these faults:\n  FAIL  loops the second"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in the report:\n%s", want, &out)
+		}
+	}
 }
 
 // TestInterruptedTests ends a test run while it has a lab up, whose switches are in their own sessions and outlive their

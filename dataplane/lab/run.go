@@ -21,6 +21,8 @@ type Outcome struct {
 	Answers Answers `json:"answers,omitempty"`
 	// Page is the URL at which the collector's page was; empty without a collector.
 	Page string `json:"page,omitempty"`
+	// Interrupted: the run was ended before all was sent, or asked; the outcome is of what there was until then.
+	Interrupted bool `json:"interrupted,omitempty"`
 	// Lingers: the page is still there.
 	Lingers bool `json:"-"`
 
@@ -45,7 +47,7 @@ type Evidence struct {
 	FlowsBegan, FlowsEnded time.Time
 }
 
-// Answers are what was concluded from the evidence. As JSON they are part of the outcome.
+// Answers are what was concluded from the evidence, or of it until the context ended. As JSON they are part of the outcome.
 type Answers interface {
 	OK() bool // all answers are within their bounds
 	WriteText(w io.Writer) error
@@ -75,11 +77,9 @@ func Run(ctx context.Context, c *Config, o Options) (*Outcome, error) {
 	out.Account = account(c, kernel, late, ends)
 	out.Account.checkRelays(c, out.Traffic, relays)
 	if err == nil && o.Examine != nil && l.records != "" {
-		var answers Answers
-		if answers, err = o.Examine(ctx, l.evidence(out, truth, relays)); err == nil {
-			out.Answers = answers
-		}
+		out.Answers, err = o.Examine(ctx, l.evidence(out, truth, relays))
 	}
+	out.Interrupted = ctx.Err() != nil && errors.Is(err, ctx.Err())
 	out.judge(err)
 	out.Seconds = time.Since(began).Seconds()
 	if o.Linger != nil && err == nil && c.Collector != nil {

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -43,8 +44,14 @@ func (o *Outcome) WriteText(w io.Writer) error {
 			verdict = "everything has arrived but what relays dropped, and every counter adds up"
 		}
 	}
-	if !o.OK {
-		verdict = "FAILED, for these reasons:\n" + failures(b.String())
+	switch {
+	case o.Interrupted:
+		verdict = "INTERRUPTED: this is what was known by then"
+		if failed := failures(b.String()); failed != "" {
+			verdict += ", with these faults:\n" + failed
+		}
+	case !o.OK:
+		verdict = "FAILED, for these reasons:\n" + cmp.Or(failures(b.String()), "  the lab itself did not work, see the error")
 	}
 	fmt.Fprintf(b, "\n%s: %s (%.1f s)\n", o.Name, verdict, o.Seconds)
 	if o.Page != "" && !o.Lingers {
@@ -62,16 +69,13 @@ func (o *Outcome) where(ok bool, load int) string {
 	return InFile(o.config.Traffic[load].line)
 }
 
-// failures repeats the lines of a report that begin with FAIL.
+// failures repeats the lines of a report that begin with FAIL; empty: there are none.
 func failures(report string) string {
 	var b strings.Builder
 	for line := range strings.Lines(report) {
 		if strings.HasPrefix(strings.TrimSpace(line), "FAIL ") {
 			b.WriteString(line)
 		}
-	}
-	if b.Len() == 0 {
-		return "  the lab itself did not work, see the error"
 	}
 	return strings.TrimRight(b.String(), "\n")
 }

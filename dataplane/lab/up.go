@@ -32,7 +32,8 @@ type Options struct {
 	Progress Progress
 	// Keep is an empty or a new folder in which the switches' records are left; empty: they go with the lab.
 	Keep string
-	// Examine, if not nil, is called by [Run] to examine the records, before they are removed.
+	// Examine, if not nil, is called by [Run] to examine the records, before they are removed. With an error it may return what
+	// it found until then.
 	Examine func(context.Context, *Evidence) (Answers, error)
 	// Linger, if not nil, is called by [Run] with the outcome while a collector's page is still there, and returns when that
 	// may go.

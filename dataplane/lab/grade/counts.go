@@ -64,6 +64,7 @@ func (g *grader) frequency() error {
 		keys = append(keys, rest[i*len(rest)/min(otherFlows, len(rest))])
 	}
 	var tallies [2]frequencyTally
+	cut := ""
 	located := g.measures("pint")
 	one, done := g.asking("frequency", len(keys))
 	defer done()
@@ -73,6 +74,9 @@ func (g *grader) frequency() error {
 		q := g.ofFlows(query.KindFrequency)
 		q.Flow = query.FormatKey(k)
 		f, err := ask[*query.Frequency](g, q)
+		if cut = g.interrupted(i, len(keys)); cut != "" {
+			break
+		}
 		if errors.Is(err, query.ErrNoRecords) || errors.Is(err, query.ErrUnknownFlow) {
 			continue
 		} else if err != nil {
@@ -97,7 +101,7 @@ func (g *grader) frequency() error {
 			t.why = "neither PINT, routes nor links give the flows' paths, along which fragments count"
 		}
 		g.add(Row{
-			Kind: query.KindFrequency, OK: t.flows > 0 && t.within == t.flows, NotJudged: t.why,
+			Kind: query.KindFrequency, OK: cut == "" && t.flows > 0 && t.within == t.flows, NotJudged: cmp.Or(cut, t.why),
 			What: fmt.Sprintf("%d flows, by the %s", t.flows, from.by), Truth: fmt.Sprintf("%.0f %s", t.truth, t.unit),
 			Answer:  fmt.Sprintf("%.0f %s; %d flows within bounds; mean error of the largest %d: %.1f %%", t.sum, t.unit, t.within, t.largest, 100*t.relative/float64(max(t.largest, 1))),
 			Numbers: map[string]float64{"flows": float64(t.flows), "within": float64(t.within), "truth": t.truth, "value": t.sum, "mean_error": t.relative / float64(max(t.largest, 1))},

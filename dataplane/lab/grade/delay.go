@@ -191,14 +191,17 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 	}
 	d.From, d.To, d.Intervals, d.Refused, d.Cells, d.Clocks = all.From, all.To, all.Intervals, all.Refused, all.Cells, all.Clocks
 	var relative []float64
-	why := ""
+	why, cut := "", ""
 	one, done := g.asking(fmt.Sprintf("delay %s to %s", d.From, d.To), len(flows))
 	defer done()
-	for _, f := range flows {
+	for i, f := range flows {
 		one()
 		q := *q
 		q.Flow = f.flow
 		b, err := ask[*query.Between](g, &q)
+		if cut = g.interrupted(i, len(flows)); cut != "" {
+			break
+		}
 		if errors.Is(err, query.ErrUnknownFlow) {
 			b = &query.Between{} // nothing of it was measured
 		} else if err != nil {
@@ -232,7 +235,7 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 	}
 	if d.Flows == 0 && d.TruthLost == 0 {
 		row := Row{
-			Line: d.line, Kind: query.KindDelay, What: fmt.Sprintf("%s to %s, %s", d.From, d.To, text.Counted(len(flows), "flow")), NotJudged: noLongFlow,
+			Line: d.line, Kind: query.KindDelay, What: fmt.Sprintf("%s to %s, %s", d.From, d.To, text.Counted(len(flows), "flow")), NotJudged: cmp.Or(cut, noLongFlow),
 			Answer: fmt.Sprintf("none; %d of %d cells refused", d.Refused, d.Cells),
 		}
 		if all.HasDelay {
@@ -241,14 +244,14 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 		g.add(row)
 		return nil
 	}
-	why = cmp.Or(late(), why)
+	why = cmp.Or(cut, late(), why)
 	tolerance := 0.0
 	if shared {
 		tolerance = mostLossError
 	}
 	g.report.Delays = append(g.report.Delays, *d)
 	// Without a long flow no delay was compared, and that is no success.
-	delayWhy, delayOK := why, d.Measured == d.Flows && d.Worst <= MostDelayError
+	delayWhy, delayOK := why, cut == "" && d.Measured == d.Flows && d.Worst <= MostDelayError
 	if d.Flows == 0 {
 		delayOK, delayWhy = false, noLongFlow
 	}
@@ -266,7 +269,7 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 			100*d.Median, 100*d.Worst, d.Outside, d.Refused, d.Cells),
 	})
 	g.add(Row{
-		Line: d.line, Kind: query.KindLoss, What: what, OK: math.Abs(d.Lost-d.TruthLost) <= tolerance*d.TruthLost && (tolerance > 0 || d.Wrong == 0), NotJudged: why,
+		Line: d.line, Kind: query.KindLoss, What: what, OK: cut == "" && math.Abs(d.Lost-d.TruthLost) <= tolerance*d.TruthLost && (tolerance > 0 || d.Wrong == 0), NotJudged: why,
 		Truth: fmt.Sprintf("%.0f packets", d.TruthLost), Answer: fmt.Sprintf("%.0f packets; %d flows not exact", d.Lost, d.Wrong),
 	})
 	return nil

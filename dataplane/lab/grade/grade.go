@@ -104,7 +104,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	return nil
 }
 
-// Lab asks about a lab whose switches have ended.
+// Lab asks about a lab whose switches have ended. If the context ends, the report has what was answered, beside the error.
 func Lab(ctx context.Context, e *lab.Evidence, asker Asker) (*Report, error) {
 	paths, err := labpath.New(e.Config)
 	if err != nil {
@@ -162,7 +162,7 @@ func plans(paths *labpath.Paths) (list []*pintplan.Plan, err error) {
 	return list, nil
 }
 
-// grader asks the questions and collects the rows.
+// grader asks the questions and collects the rows. When its context ends, the report has the rows so far.
 type grader struct {
 	ctx    context.Context
 	asker  Asker
@@ -194,6 +194,11 @@ func grade(ctx context.Context, e *lab.Evidence, paths *labpath.Paths, asker Ask
 			return nil, err
 		}
 	}
+	return g.report, g.askAll()
+}
+
+// askAll asks all questions. The report has what was answered, also when the context ends before the last one.
+func (g *grader) askAll() error {
 	for _, question := range []struct {
 		kind query.Kind
 		ask  func() error
@@ -202,19 +207,20 @@ func grade(ctx context.Context, e *lab.Evidence, paths *labpath.Paths, asker Ask
 		{query.KindLoops, g.loops}, {query.KindFrequency, g.frequency}, {query.KindHeavyHitters, g.heavyHitters}, {query.KindVolume, g.volume},
 		{query.KindEntropy, g.entropy}, {query.KindCardinality, g.cardinality}, {query.KindDelay, g.relays}, {query.KindDelay, g.classes},
 	} {
-		if e.Step != nil {
-			e.Step("asking: %s", question.kind)
+		if g.lab.Step != nil {
+			g.lab.Step("asking: %s", question.kind)
 		}
 		err := question.ask()
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("grade the answers: %w", err)
+		if stopped := g.ctx.Err(); stopped != nil {
+			g.report.Good = false
+			return fmt.Errorf("not all questions were asked: %w", stopped)
 		}
 		if err != nil { // one answer that fails leaves the others
 			g.add(Row{Kind: question.kind, What: "all", Truth: "an answer", Answer: "failed: " + strings.ReplaceAll(err.Error(), "\n", "; ")})
 		}
 	}
 	g.report.Good = !slices.ContainsFunc(g.report.Rows, func(r Row) bool { return !r.OK && r.NotJudged == "" })
-	return g.report, nil
+	return nil
 }
 
 const (
@@ -271,6 +277,14 @@ func (g *grader) asking(what string, flows int) (one, done func()) {
 	}
 	m := g.lab.Begin(fmt.Sprintf("asking: %s, %d flows", what, flows), int64(flows))
 	return func() { m.Add(1) }, m.Done
+}
+
+// interrupted says that a row is of the first flows alone, as the context ended before the others were asked about; empty: it did not.
+func (g *grader) interrupted(asked, flows int) string {
+	if g.ctx.Err() == nil {
+		return ""
+	}
+	return fmt.Sprintf("interrupted after %d of %s", asked, text.Counted(flows, "flow"))
 }
 
 // ofFlows is a question about the window of the generated flows.

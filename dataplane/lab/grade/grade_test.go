@@ -3,6 +3,7 @@ package grade
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -439,6 +440,45 @@ func TestOtherLoads(t *testing.T) {
 	e.FlowsBegan, e.FlowsEnded, asker.spoil = time.Time{}, time.Time{}, nil
 	if report, err = Lab(t.Context(), e, asker); err != nil || len(report.Delays) != 2 {
 		t.Errorf("%v: %+v", err, report)
+	}
+}
+
+// TestInterruptedAnswers: a context that ends leaves the rows that were answered, and of the question under way those of the flows so far, which are not judged.
+func TestInterruptedAnswers(t *testing.T) {
+	for _, c := range []struct {
+		kind   query.Kind
+		after  int // flows of it that are answered
+		before query.Kind
+		cut    string
+	}{
+		{query.KindFrequency, 7, query.KindLoops, "interrupted after 7 of 40 flows"},
+		{query.KindDelay, 1, query.KindCardinality, "interrupted after 1 of 2 flows"},
+		{query.KindVolume, 0, query.KindHeavyHitters, ""},
+	} {
+		e, asker := evidence(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		answered := 0
+		asker.spoil = func(q *query.Question, answer any) (any, error) {
+			if q.Kind != c.kind || q.Kind == query.KindDelay && q.Flow == "" {
+				return answer, nil
+			}
+			if answered++; answered <= c.after {
+				return answer, nil
+			}
+			cancel()
+			return nil, fmt.Errorf("asked in vain: %w", ctx.Err())
+		}
+		report, err := Lab(ctx, e, asker)
+		if !errors.Is(err, context.Canceled) || report == nil || report.OK() {
+			t.Fatalf("%s: %v, %+v", c.kind, err, report)
+		}
+		if !slices.ContainsFunc(report.Rows, func(r Row) bool { return r.Kind == c.before && r.OK }) {
+			t.Errorf("%s: nothing of %s, which was answered before: %+v", c.kind, c.before, report.Rows)
+		}
+		last := report.Rows[len(report.Rows)-1]
+		if last.NotJudged != c.cut || last.OK != (c.cut == "") {
+			t.Errorf("%s: the last row is %+v, want %q", c.kind, last, c.cut)
+		}
 	}
 }
 
