@@ -128,6 +128,13 @@ func ParseAs(path string, data []byte) (*Config, error) {
 	return c, nil
 }
 
+// ParseFaulty is Parse for who compares the configurations of several switches, and reports the faults of all at once: with faults it returns what there is beside
+// them, of which the keys that they name are not to be trusted. Nothing may run by it.
+func ParseFaulty(data []byte) (*Config, error) {
+	c, f := read(data)
+	return c, f.Err("")
+}
+
 func read(data []byte) (*Config, *tomlfile.Faults) {
 	c := Default()
 	f := tomlfile.Decode(data, c, decodeHook)

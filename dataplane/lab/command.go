@@ -38,19 +38,26 @@ type Command struct {
 }
 
 func (c *Command) open(file string) (*Config, Options, error) {
-	config, err := Load(file)
+	config, err := c.read(file, c.Switches)
 	if err != nil {
-		if text, readErr := safefile.ReadTrusted(file, tomlfile.MaxBytes); readErr == nil && tomlfile.HasTable(text, "switch") {
-			err = fmt.Errorf("this is the file of one switch: weir switch -c %s", file)
-		}
-		return nil, Options{}, &Failure{inFile(file, err), 2}
-	}
-	if c.Switches != nil {
-		if err := c.Switches(config); err != nil {
-			return nil, Options{}, &Failure{inFile(file, err), 2}
-		}
+		return nil, Options{}, err
 	}
 	return config, Options{File: file, Progress: newConsole(c.Err), Keep: c.Keep, Examine: c.Examine}, nil
+}
+
+// read reads a file, and has what is in it looked at by check; nil: by nobody. All faults are reported at once.
+func (c *Command) read(file string, check func(*Config) error) (*Config, error) {
+	config, err := LoadFaulty(file)
+	if text, readErr := safefile.ReadTrusted(file, tomlfile.MaxBytes); err != nil && readErr == nil && tomlfile.HasTable(text, "switch") {
+		return nil, &Failure{fmt.Errorf("%s: this is the file of one switch: weir switch -c %s", file, file), 2}
+	}
+	if config != nil && check != nil {
+		err = InOrder(err, check(config))
+	}
+	if err != nil {
+		return nil, &Failure{inFile(file, err), 2}
+	}
+	return config, nil
 }
 
 func (c *Command) print(object any, text func(io.Writer) error) error {
@@ -99,15 +106,12 @@ func (c *Command) Run(ctx context.Context, file string) error {
 	return nil
 }
 
-// Check is `weir lab check`: it reads the file and what the switches in it are given, and says what is wrong; nothing is
-// made. check looks at what the switches must have in common.
+// Check is `weir lab check`: it reads the file and what the switches in it are given, and says what is wrong, all at once; nothing is
+// made. check looks at the switches' configurations and at what they must have in common.
 func (c *Command) Check(file string, check func(*Config) error) error {
-	config, _, err := c.open(file)
+	config, err := c.read(file, check)
 	if err != nil {
 		return err
-	}
-	if err := check(config); err != nil {
-		return &Failure{inFile(file, err), 2}
 	}
 	c.draw(config)
 	return c.print(map[string]any{"name": config.Name, "ok": true}, func(w io.Writer) error {

@@ -91,6 +91,7 @@ type Bridge struct {
 
 // Link is a cable.
 type Link struct {
+	key  string // in the file, as link[2]
 	line int
 
 	// Endpoints are two of: a host's name, or "switch:port".
@@ -199,6 +200,16 @@ type Traffic struct {
 
 // Load reads and checks a lab file. The error joins a tomlfile.Fault for all that is wrong.
 func Load(path string) (*Config, error) {
+	c, err := LoadFaulty(path)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// LoadFaulty is Load for who reports the faults of the switches' configurations in the same go: with the error it returns what was read, if that is enough for
+// these to be looked at, else nil. No lab may be made by it.
+func LoadFaulty(path string) (*Config, error) {
 	text, err := safefile.ReadTrusted(path, tomlfile.MaxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read the lab file: %w: name a readable TOML file", err)
@@ -217,7 +228,13 @@ func IsFile(path string) bool {
 }
 
 // Parse checks a lab file's text. A file without a name gets the given one.
-func Parse(text, name string) (*Config, error) { return parse([]byte(text), name, "") }
+func Parse(text, name string) (*Config, error) {
+	c, err := parse([]byte(text), name, "")
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
 
 func parse(text []byte, name, path string) (*Config, error) {
 	c := &Config{}
@@ -229,12 +246,22 @@ func parse(text []byte, name, path string) (*Config, error) {
 	c.setLines(f)
 	c.setDefaults()
 	f.AddAll("", c.Validate())
-	if !f.Empty() {
+	c.path, c.lines = path, f
+	if !f.Empty() && !c.readable() {
 		return nil, f.Err(path)
 	}
-	c.path, c.lines = path, f
 	c.expandLinks()
-	return c, nil
+	return c, f.Err(path)
+}
+
+// readable reports whether the configurations of the switches of a faulty file can be looked at.
+func (c *Config) readable() bool {
+	for _, s := range c.Switches {
+		if _, err := configPorts(s.Config); err != nil {
+			return false
+		}
+	}
+	return len(c.Switches) > 0 && !slices.ContainsFunc(c.Links, func(l Link) bool { return len(l.Endpoints) != 2 })
 }
 
 // trafficKeys says which keys each kind reads.

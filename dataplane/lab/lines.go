@@ -26,6 +26,7 @@ func (c *Config) setLines(f *tomlfile.Faults) {
 		c.Relays[i].line = at("relay", i)
 	}
 	for i := range c.Links {
+		c.Links[i].key = fmt.Sprintf("link[%d]", i)
 		c.Links[i].line = at("link", i)
 	}
 	for i := range c.Traffic {
@@ -81,19 +82,55 @@ func (c *Config) SwitchFaults(i int, err error) (faults []error) {
 		for _, e := range all.Unwrap() {
 			faults = append(faults, c.SwitchFaults(i, e)...)
 		}
-		line := func(err error) int {
-			var fault tomlfile.Fault
-			_ = errors.As(err, &fault) // each is one
-			return fault.Line
-		}
-		slices.SortStableFunc(faults, func(a, b error) int { return cmp.Compare(line(a), line(b)) })
+		slices.SortStableFunc(faults, func(a, b error) int { return cmp.Compare(lineOf(a), lineOf(b)) })
 		return faults
 	}
 	var fault tomlfile.Fault
 	if !errors.As(err, &fault) {
 		fault.Text = err.Error()
 	}
+	if c.said(i, fault.Key) {
+		return nil
+	}
 	return []error{c.SwitchFault(i, fault.Key, "%s", fault.Text)}
+}
+
+// said reports whether the faults of the lab's file itself have one of what a key of the i-th switch's configuration is made of.
+func (c *Config) said(i int, key string) bool {
+	if c.lines == nil || c.lines.Empty() {
+		return false
+	}
+	own := fmt.Sprintf("switch[%d]", i)
+	if c.lines.Has(own+".config."+key) || strings.HasPrefix(key, "switch.graph") && c.lines.Under(own+".graph") || key == "switch.name" && c.lines.Has(own+".name") {
+		return true
+	}
+	line := c.SwitchLine(i, key)
+	return strings.HasPrefix(key, "port[") && slices.ContainsFunc(c.Links, func(l Link) bool { return l.line == line && c.lines.Under(l.key) })
+}
+
+// InOrder joins the faults of a lab's file in the order of its lines, each once.
+func InOrder(errs ...error) error {
+	var faults []error
+	var flatten func(error)
+	flatten = func(err error) {
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, e := range joined.Unwrap() {
+				flatten(e)
+			}
+		} else if err != nil && !slices.ContainsFunc(faults, func(e error) bool { return e.Error() == err.Error() }) {
+			faults = append(faults, err)
+		}
+	}
+	flatten(errors.Join(errs...))
+	slices.SortStableFunc(faults, func(a, b error) int { return cmp.Compare(lineOf(a), lineOf(b)) })
+	return errors.Join(faults...)
+}
+
+// lineOf is the line that a fault names; 0: it names none.
+func lineOf(err error) int {
+	var fault tomlfile.Fault
+	_ = errors.As(err, &fault)
+	return fault.Line
 }
 
 // SwitchFault is a fault of a key in the i-th switch's configuration.
@@ -147,4 +184,44 @@ func (c *Config) linkOfPort(node string, given []map[string]any, number int) int
 		}
 	}
 	return 0
+}
+
+// FaultyKeys are keys of switches' configurations of which the value is not what the user meant, each as a fault of the lab's file names it.
+type FaultyKeys []string
+
+// KeysOf are those of joined faults.
+func KeysOf(err error) (keys FaultyKeys) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			keys = append(keys, KeysOf(e)...)
+		}
+		return keys
+	}
+	if fault := (tomlfile.Fault{}); errors.As(err, &fault) {
+		keys = append(keys, fault.Key)
+	}
+	return keys
+}
+
+// Has reports whether a key, or one inside it, is faulty.
+func (f FaultyKeys) Has(key string) bool {
+	return slices.ContainsFunc(f, func(k string) bool {
+		rest, inside := strings.CutPrefix(k, key)
+		return inside && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	})
+}
+
+// Without leaves out the faults of keys that are faulty already.
+func (f FaultyKeys) Without(err error) error {
+	var left []error
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			left = append(left, f.Without(e))
+		}
+		return errors.Join(left...)
+	}
+	if fault := (tomlfile.Fault{}); errors.As(err, &fault) && f.Has(fault.Key) {
+		return nil
+	}
+	return err
 }

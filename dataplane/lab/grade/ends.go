@@ -21,7 +21,7 @@ type linkEnd struct {
 }
 
 // checkLinkEnds reports links whose two measurement points cannot be compared, as the stages at their ends differ in what both must have equal.
-func checkLinkEnds(c *lab.Config, switches []*config.Config) error {
+func checkLinkEnds(c *lab.Config, switches []*config.Config, faulty lab.FaultyKeys) error {
 	var faults []error
 	seen := map[string]bool{} // of switches with several links, each fault once
 	for _, cable := range c.Cables() {
@@ -42,11 +42,11 @@ func checkLinkEnds(c *lab.Config, switches []*config.Config) error {
 			}
 			for _, d := range differences(sender, receiver) {
 				at := fmt.Sprintf("%s %s %s", from.node, to.node, d.key)
-				if seen[at] {
+				there := "switch " + to.node + ": stages.lds_ingress." + d.key
+				if seen[at] || faulty.Has(there) {
 					continue
 				}
 				seen[at] = true
-				there := "switch " + to.node + ": stages.lds_ingress." + d.key
 				if line := c.SwitchLine(to.sw, "stages.lds_ingress."+d.key); line != 0 {
 					there += fmt.Sprintf(", line %d", line)
 				}
@@ -95,6 +95,7 @@ func differences(from, to *lds.Config) (list []difference) {
 	add("interval_bit", from.IntervalBit, to.IntervalBit)
 	add("seed", from.Seed, to.Seed)
 	add("weight", weightsOf(from), weightsOf(to))
+	add("lost_flows", from.LostFlows, to.LostFlows)
 	return list
 }
 

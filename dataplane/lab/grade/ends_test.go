@@ -1,8 +1,10 @@
 package grade
 
 import (
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +56,7 @@ func TestLinkEnds(t *testing.T) {
 		{"interval_bits = 30", "interval_bits = 29", "interval_bits: 30 at s1:p1, but 29 at s2:p1"},
 		{"interval_bit = true", "", "interval_bit: true at s1:p1, but false at s2:p1"},
 		{"[[switch.config.stages.lds_egress.weight]]\nweight = 10\nprotocol = 17", "", "weight: "},
+		{"lost_flows = 200", "", "lost_flows: 200 at s1:p1, but 0 at s2:p1"},
 		{"seed = 1", "seed = 7", "seed: 1 at s1:p1, but 7 at s2:p1"},
 		{"ports = [\"p2\"]\nseed = 1", "", "seed: 1 at s1:p2, but 0 at s2:p2"},
 		{"rows = 4\nbanks = [1.0, 1.0, 0.5, 0.5]", "rows = 4", "banks: [1 1 0.5 0.5] at s1:p1, but [] at s2:p1"},
@@ -102,5 +105,96 @@ func TestIntervalBits(t *testing.T) {
 		if err = Check(l); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), "switch s1: "+c.want)) {
 			t.Errorf("%q: %v, want %q", c.pint, err, c.want)
 		}
+	}
+}
+
+// TestCheckAllAtOnce: one look at a file finds the faults of the file itself, of its switches' configurations, and of what these must have in common, each with
+// its line, in the order of lines. What follows from another fault is not said.
+func TestCheckAllAtOnce(t *testing.T) {
+	const text = `quiet = "-1s"
+[[host]]
+name = "h1"
+addresses = ["10.0.0.1/24"]
+[[switch]]
+name = "s1"
+graph = ["parse", "lds_ingress", "l2", "pint", "lds_egress"]
+[switch.config.stages.pint]
+interval_bits = 28
+[switch.config.stages.lds_egress]
+interval_bit = true
+rows = 2
+seed = "x"
+lost_flows = 10
+[[switch.config.stages.lds_egress.weight]]
+weight = 3
+protocol = 17
+[switch.config.stages.lds_ingress]
+no_such = 1
+[[switch]]
+name = "s2"
+graph = ["parse", "lds_ingress", "l2", "pint", "no-such"]
+[switch.config.stages.lds_ingress]
+interval_bits = 29
+rows = 3
+seed = 7
+[switch.config.stages.parse]
+seed = 7
+[[switch]]
+name = "s3"
+graph = ["parse", "l2"]
+[switch.config.stages.parse]
+seed = 8
+[[link]]
+endpoints = ["h1", "s1:p0"]
+queues = 65
+[[link]]
+endpoints = ["s1:p1", "s2:p1"]
+[[link]]
+endpoints = ["s3:p1", "s2:p2"]
+[[traffic]]
+kind = "ping"
+from = "h1"
+to = "h9"
+`
+	file := filepath.Join(t.TempDir(), "all.toml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := (&lab.Command{Out: io.Discard, Err: os.Stderr}).Check(file, Check)
+	if err == nil {
+		t.Fatal("the file was taken")
+	}
+	var got []string
+	for fault := range strings.SplitSeq(err.Error(), "\n") {
+		rest, ok := strings.CutPrefix(fault, file+":")
+		if !ok {
+			t.Errorf("%q names no line", fault)
+		}
+		parts := strings.SplitN(rest, ": ", 4)
+		if key := parts[1]; !strings.HasPrefix(key, "switch ") {
+			got = append(got, parts[0]+" "+key)
+		} else {
+			got = append(got, parts[0]+" "+key+": "+parts[2])
+		}
+	}
+	want := []string{
+		"1 quiet",
+		"8 switch s1: stages.pint.edge",
+		"9 switch s1: stages.pint.interval_bits",
+		"10 switch s1: stages.lds_egress.interval_bits",
+		"11 switch s1: stages.lds_egress.interval_bit",
+		"12 switch s1: stages.lds_egress.rows",
+		"13 switch s1: stages.lds_egress.seed",
+		"14 switch s1: stages.lds_egress.lost_flows",
+		"15 switch s1: stages.lds_egress.weight",
+		"19 switch s1: stages.lds_ingress.no_such",
+		"22 switch s2: switch.graph[4]",
+		"28 switch s2: stages.parse.seed",
+		"33 switch s3: stages.parse.seed",
+		"36 link[0].queues",
+		"44 traffic[0].to",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("found\n%s\nwant\n%s\nof\n%v", strings.Join(got, "\n"), strings.Join(want, "\n"), err)
 	}
 }

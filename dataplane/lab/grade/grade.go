@@ -36,14 +36,15 @@ type Asker interface {
 	Ask(ctx context.Context, q *query.Question) (any, error)
 }
 
-// Check reports what of a lab's file leaves no truth to compare with: a path that its switches' configurations do not
-// decide; and measurement points at the ends of a link that cannot be compared.
+// Check reports what is wrong with the configurations of a lab's switches, and what leaves no truth to compare with: switches whose flow hashes differ,
+// and measurement points at the ends of a link that cannot be compared. All is reported at once.
 func Check(c *lab.Config) error {
-	paths, err := labpath.New(c)
-	if err != nil {
-		return err
+	switches, faults := labpath.Switches(c)
+	if switches == nil {
+		return faults
 	}
-	return errors.Join(checkLinkEnds(c, paths.Switches), checkIntervalBits(c, paths.Switches), checkEdges(c, paths.Switches))
+	compared := []error{labpath.Common(c, switches), checkLinkEnds(c, switches, lab.KeysOf(faults)), checkIntervalBits(c, switches), checkEdges(c, switches)}
+	return lab.InOrder(faults, lab.KeysOf(faults).Without(errors.Join(compared...)))
 }
 
 // Report is the outcome. It implements lab.Answers.

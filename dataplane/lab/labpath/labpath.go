@@ -53,7 +53,8 @@ func Load(file, key string) (*Paths, error) {
 	return New(c)
 }
 
-// Switches reads the configurations of a lab's switches, in the order of the file. The error joins the faults of all of them.
+// Switches reads the configurations of a lab's switches, in the order of the file. The error joins the faults of all of them; then the
+// configurations are what config.ParseFaulty has, to be compared with each other.
 func Switches(c *lab.Config) (switches []*config.Config, err error) {
 	texts, err := c.SwitchConfigs()
 	if err != nil {
@@ -61,7 +62,7 @@ func Switches(c *lab.Config) (switches []*config.Config, err error) {
 	}
 	var faults []error
 	for i, text := range texts {
-		sw, err := config.Parse(text)
+		sw, err := config.ParseFaulty(text)
 		if err != nil {
 			faults = append(faults, c.SwitchFaults(i, err)...)
 		}
@@ -76,20 +77,13 @@ func New(c *lab.Config) (*Paths, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := Common(c, switches); err != nil {
+		return nil, err
+	}
 	p := &Paths{Switches: switches, lab: c, routers: map[uint32]*router{}, owner: map[netip.Addr]uint32{}, byLinks: map[[2]*lab.Host][]uint32{}}
 	ids := map[string]uint32{}
 	for i, sw := range switches {
-		seed := parse.DefaultConfig().Seed
-		if p, ok := sw.Stages["parse"].(*parse.Config); ok {
-			seed = p.Seed
-		}
-		if i == 0 {
-			p.Seed, p.Family = seed, sw.Switch.Hash
-		} else if sw.Switch.Hash != p.Family {
-			return nil, c.SwitchFault(i, "switch.hash", "%v, but that of switch %s is %v: records can be joined only if all have the same", sw.Switch.Hash, c.Switches[0].Name, p.Family)
-		} else if seed != p.Seed {
-			return nil, c.SwitchFault(i, "stages.parse.seed", "%d, but that of switch %s is %d: records can be joined only if all have the same", seed, c.Switches[0].Name, p.Seed)
-		}
+		p.Seed, p.Family = seedOf(sw), sw.Switch.Hash
 		if routing, ok := sw.Stages["l3"].(*l3.Config); ok {
 			p.addRouter(sw.Switch.ID, routing)
 		}
@@ -105,6 +99,29 @@ func New(c *lab.Config) (*Paths, error) {
 		}
 	}
 	return p, nil
+}
+
+// seedOf is the seed of a switch's flow hashes.
+func seedOf(sw *config.Config) uint64 {
+	if p, ok := sw.Stages["parse"].(*parse.Config); ok {
+		return p.Seed
+	}
+	return parse.DefaultConfig().Seed
+}
+
+// Common reports the switches whose flow hashes are other ones than those of the first switch.
+func Common(c *lab.Config, switches []*config.Config) error {
+	var faults []error
+	for i := 1; i < len(switches); i++ {
+		first, sw := switches[0], switches[i]
+		if sw.Switch.Hash != first.Switch.Hash {
+			faults = append(faults, c.SwitchFault(i, "switch.hash", "%v, but that of switch %s is %v: records can be joined only if all have the same", sw.Switch.Hash, c.Switches[0].Name, first.Switch.Hash))
+		}
+		if seedOf(sw) != seedOf(first) {
+			faults = append(faults, c.SwitchFault(i, "stages.parse.seed", "%d, but that of switch %s is %d: records can be joined only if all have the same", seedOf(sw), c.Switches[0].Name, seedOf(first)))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // Names are the names of all switches by their numbers.
