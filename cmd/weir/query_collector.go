@@ -55,10 +55,17 @@ func (c *queryCollector) client() (*queryCollector, error) {
 	return c, err
 }
 
+// serverEarlier is by how much a collector may be earlier than the client to find the client's time over: it is sent in whole milliseconds.
+const serverEarlier = 20 * time.Millisecond
+
 // late says which time ran out.
 func (c *queryCollector) late(ctx context.Context, err error) error {
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	end, _ := ctx.Deadline()
+	switch {
+	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, context.DeadlineExceeded) && time.Until(end) < serverEarlier:
 		return fmt.Errorf("the collector at %s did not answer within %v: see whether it hangs, or raise --timeout", c.url, c.timeout)
+	case errors.Is(err, context.DeadlineExceeded): // the collector's own limit
+		return fmt.Errorf("%w; --timeout %v has no effect on this limit", err, c.timeout)
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,9 @@ import (
 	"github.com/weirswitch/weir/dataplane/pcapfile/pcaptest"
 	"github.com/weirswitch/weir/internal/freeport"
 	"github.com/weirswitch/weir/telemetry/jetstream"
+	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/record"
+	"github.com/weirswitch/weir/telemetry/view/api"
 )
 
 // measuringSwitch has all telemetry.
@@ -381,6 +384,29 @@ func faultViews(t *testing.T, collector *liveCollect, records string) {
 	} {
 		if status, _, stderr := weir(append([]string{"query"}, strings.Fields(line)...)...); status == 0 || !strings.Contains(stderr, says) {
 			t.Errorf("%s: status %d, %q, want %q", line, status, stderr, says)
+		}
+	}
+}
+
+// TestPatience: --timeout ends what the collector would still answer, and where the collector's own limit is shorter the message says so, with its value and its key.
+func TestPatience(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.Handle(api.NewHandler(api.Config{
+		Ask: func(ctx context.Context, _ *query.Question) (any, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+		Limits: api.Limits{Time: 200 * time.Millisecond},
+	}))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	for timeout, want := range map[string]string{
+		"50ms": "did not answer within 50ms: see whether it hangs, or raise --timeout",
+		"2m":   "at most 200ms, with the wait for its turn ([limits] query_time of its configuration): ask about less, or again later; --timeout 2m0s has no effect on this limit",
+	} {
+		status, _, stderr := weir("query", "volume", "--collector", server.URL, "--timeout", timeout)
+		if status != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("--timeout %s: status %d, %q, want %q", timeout, status, stderr, want)
 		}
 	}
 }

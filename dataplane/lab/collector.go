@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/BurntSushi/toml"
 
@@ -35,6 +36,9 @@ const (
 	// collectorName is the name of the collector's node, and forwardName that of the forwarding process.
 	collectorName = "collector"
 	forwardName   = "forward"
+
+	// collectorPatience is how long a question to a lab's collector may take: nobody else waits for it, and the machine is busy with the lab.
+	collectorPatience = 5 * time.Minute
 
 	collectorPage = "127.0.0.1:9470" // in the collector's namespace, and on this machine
 	collectorNATS = "127.0.0.1:4222" // in the namespaces of the collector and of each switch
@@ -75,6 +79,7 @@ func (c *Config) collectorConfig(runDirectory, data, file string) ([]byte, error
 		setMissing(main, "lab", file)
 	}
 	setMissing(subtable(config, "nats"), "listen", collectorNATS)
+	setMissing(subtable(config, "limits"), "query_time", collectorPatience.String())
 	var links []map[string]any
 	for _, ends := range c.Cables() {
 		links = append(links, map[string]any{"ends": ends[:]})

@@ -68,6 +68,7 @@ func TestCollectorConfig(t *testing.T) {
 			"name": "one", "listen": collectorPage, "socket": "/run/x/collector.sock", "data": "/data", "lab": "/lab.toml",
 		},
 		"nats":      map[string]any{"listen": collectorNATS},
+		"limits":    map[string]any{"query_time": "5m0s"},
 		"retention": map[string]any{"bytes": int64(100_000_000)},
 		"link": []map[string]any{
 			{"ends": []any{"h1", "s1:p0"}}, {"ends": []any{"s1:p1", "s2:p0"}},

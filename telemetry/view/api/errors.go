@@ -29,7 +29,7 @@ func (s *service) refusal(err error) error {
 	case errors.Is(err, query.ErrTooCostly):
 		return connect.NewError(connect.CodeResourceExhausted, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return connect.NewError(connect.CodeDeadlineExceeded, fmt.Errorf("no answer within the time, at most %v: ask about less, or again later", s.Limits.Time))
+		return connect.NewError(connect.CodeDeadlineExceeded, fmt.Errorf("no answer within the time: the collector gives a question at most %v, with the wait for its turn ([limits] query_time of its configuration): ask about less, or again later", s.Limits.Time))
 	case errors.Is(err, context.Canceled):
 		return connect.NewError(connect.CodeCanceled, err)
 	}

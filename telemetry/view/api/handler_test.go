@@ -208,7 +208,7 @@ func TestRefused(t *testing.T) {
 		"a panic":      {query.Question{Kind: "volume", Src: "10.0.0.2"}, connect.CodeInternal, []string{"its log says where"}, nil},
 		"no message":   {query.Question{Kind: "volume", Src: "10.0.0.3"}, connect.CodeInternal, []string{"query.Basis"}, nil},
 		"other":        {query.Question{Kind: "volume", Src: "10.0.0.4"}, connect.CodeFailedPrecondition, []string{"seeds differ"}, nil},
-		"late":         {query.Question{Kind: "volume", Src: "10.0.0.5"}, connect.CodeDeadlineExceeded, []string{"at most 3s"}, context.DeadlineExceeded},
+		"late":         {query.Question{Kind: "volume", Src: "10.0.0.5"}, connect.CodeDeadlineExceeded, []string{"at most 3s", "query_time"}, context.DeadlineExceeded},
 		"large":        {query.Question{Kind: "heavy-hitters", At: "s1", Flows: make([]string, 4000)}, connect.CodeResourceExhausted, []string{"more than 4096 bytes"}, query.ErrTooCostly},
 	} {
 		_, err := c.Ask(t.Context(), &test.q)
