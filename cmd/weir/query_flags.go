@@ -52,7 +52,7 @@ func (q *queryFlags) flows(f *pflag.FlagSet) {
 	f.StringVar(&q.From, "from", "", "switch, switch:port by the port's name or number, or switch/class by the class's name or prefixes, that packets leave")
 	f.StringVar(&q.To, "to", "", "switch, switch:port, or switch/class, at which they arrive")
 	f.StringVar(&q.At, "at", "", "switch, or switch:port by the port's name or number; of heavy-hitters the measurement point whose sketch answers in place of the network-wide sample, with \"in\" or \"out\" after it")
-	f.StringVar(&q.flowsFile, "flows", "", "with --at, `FILE` of the flows to look for, one in a line; without, those that samples name")
+	f.StringVar(&q.flowsFile, "flows", "", "`FILE` of flows, one in a line: with --at those to look for, by default those that samples name; of delay and loss those to be listed, in one question")
 }
 
 // numbers are the flags that say how much and how many.

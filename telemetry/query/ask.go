@@ -135,7 +135,11 @@ func askBetween(_ context.Context, e *Engine, q *Question) (any, error) {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if q.Flow == "" {
-		b, err := e.Between(from, to, nil)
+		flows, err := q.keys()
+		if err != nil {
+			return nil, err
+		}
+		b, err := e.BetweenSeveral(from, to, flows)
 		if err != nil {
 			return nil, err
 		}
@@ -204,13 +208,9 @@ func (e *Engine) heavyAt(q *Question, unit oblivious.Unit) (*HeavyHitters, error
 	if err != nil {
 		return nil, fmt.Errorf("%w: at: %w", ErrInvalid, err)
 	}
-	flows := make([]Key, 0, len(q.Flows))
-	for _, text := range q.Flows {
-		k, err := parseShort(text)
-		if err != nil {
-			return nil, fmt.Errorf("%w: flows: %w", ErrInvalid, err)
-		}
-		flows = append(flows, k)
+	flows, err := q.keys()
+	if err != nil {
+		return nil, err
 	}
 	return e.HeavyHittersAt(at, unit, q.theta(), q.Epsilon, flows)
 }

@@ -107,10 +107,11 @@ type Between struct {
 	From string `json:"from" column:"from"`
 	To   string `json:"to" column:"to"`
 	Flow string `json:"flow,omitempty" column:"flow" null:"zero"` // empty: all flows together
-	// Intervals in which both points have a record; of these, Whole ones were counted
-	// from beginning to end, and without a packet refused for its timestamp, by both.
+	// Intervals of which both points have a record, and in which one of them counted a packet; of these, Whole ones were counted
+	// from beginning to end, and without a packet refused for its timestamp, by both. In Idle others neither counted a packet.
 	Intervals int `json:"intervals" column:"intervals" unit:"intervals"`
 	Whole     int `json:"whole_intervals" column:"whole_intervals" unit:"intervals"`
+	Idle      int `json:"idle_intervals" column:"idle_intervals" unit:"intervals"`
 	// Unlike are those in which both points counted in different rows, or columns, and which are not compared: rows adapt to the flows that a point has
 	// seen, so one that has just started may have others than its peer.
 	Unlike int `json:"unlike_intervals" column:"unlike_intervals" unit:"intervals"`
@@ -161,6 +162,21 @@ type Between struct {
 
 	// Segments are the pieces of the flow's path between the two switches, in order, if the question asks for them and the path is known.
 	Segments []Segment `json:"segments,omitempty"`
+
+	// Flows are those that the question names, in its order, if it names several: the whole is of all flows.
+	Flows []FlowBetween `json:"flows,omitempty"`
+}
+
+// FlowBetween is what is known of one of several flows, as a Between of it alone would have it.
+type FlowBetween struct {
+	Flow     string  `json:"flow"`
+	HasDelay bool    `json:"has_delay"`
+	Delay    Bounded `json:"delay_ns" unit:"ns"`
+	HasLoss  bool    `json:"has_loss"`
+	Packets  float64 `json:"packets" unit:"packets"`
+	Lost     float64 `json:"lost" unit:"packets"`
+	// Why says why nothing of the flow is known, or no loss of it; empty: it is.
+	Why string `json:"why,omitempty"`
 }
 
 // Way is what leads from one measurement point to another, or from several to several where packets spread in between.
@@ -234,7 +250,7 @@ func (l *lossNames) answer(b *Between) {
 // all points that the places may mean, those count that a link joins, or that have packets in common; of a flow, those that it passed.
 func (e *Engine) Between(from, to Place, flow *Key) (*Between, error) {
 	if flow != nil {
-		all, _, err := e.between(from, to, []Key{*flow}, true)
+		all, _, _, err := e.between(from, to, []Key{*flow}, true)
 		if err != nil {
 			return nil, err
 		}
@@ -247,14 +263,33 @@ func (e *Engine) Between(from, to Place, flow *Key) (*Between, error) {
 // BetweenFlows asks for many flows at a time, and for all together. Where points are of classes, a flow is looked for in
 // its own, and all flows together are those of all classes that both ends measure.
 func (e *Engine) BetweenFlows(from, to Place, flows []Key) ([]Between, *Between, error) {
-	return e.between(from, to, flows, false)
+	list, _, all, err := e.between(from, to, flows, false)
+	return list, all, err
 }
 
-// between is BetweenFlows. only: the flows matter alone, and classes of none of them are not read.
-func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Between, error) {
+// BetweenSeveral is all flows together, with what is known of each of some: their intervals are read once.
+func (e *Engine) BetweenSeveral(from, to Place, flows []Key) (*Between, error) {
+	list, unknown, all, err := e.between(from, to, flows, false)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		b := &list[i]
+		f := FlowBetween{Flow: b.Flow, HasDelay: b.HasDelay, Delay: b.Delay, HasLoss: b.HasLoss, Packets: b.Packets, Lost: b.Lost, Why: b.Why}
+		if unknown[i] != nil {
+			f = FlowBetween{Flow: b.Flow, Why: unknown[i].Error()}
+		}
+		all.Flows = append(all.Flows, f)
+	}
+	return all, nil
+}
+
+// between is BetweenFlows. only: the flows matter alone, and classes of none of them are not read. unknowns are why nothing is known
+// of a flow, by its number, nil where something is.
+func (e *Engine) between(from, to Place, flows []Key, only bool) (list []Between, unknowns []error, all *Between, err error) {
 	basis, err := e.basis(store.OfPoints)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	basis.Missing = e.missingAt(basis.Missing, missingPlace{from, from.Switch != to.Switch}, missingPlace{to, from.Switch == to.Switch})
 	var one *Key // that decides about ports
@@ -263,13 +298,13 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 	}
 	ways, err := e.stretches(&basis, from, to, one)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	asked, err := ofClasses(ways, flows)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	all, named := make([]passed, len(ways)), newLossNames()
+	of, named := make([]passed, len(ways)), newLossNames()
 	ofFlow := make([][]passed, len(flows))
 	least := math.Inf(1)
 	var class lds.Class // that of least, where it is of one
@@ -290,7 +325,7 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 		sums, names := make([]flowSum, len(asked[n])), newLossNames()
 		for d, err := range e.paced(way.intervals) {
 			if err != nil {
-				return nil, nil, err
+				return nil, nil, nil, err
 			}
 			if read++; e.Progress != nil {
 				e.Progress(read, intervals)
@@ -305,7 +340,7 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 			for i, at := range asked[n] {
 				if i%stoppedEach == stoppedEach-1 {
 					if err := e.stopped(); err != nil {
-						return nil, nil, err
+						return nil, nil, nil, err
 					}
 				}
 				flow := Hash(d.Family(), flows[at], 0)
@@ -320,32 +355,30 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) ([]Between, *Be
 		if p.judge(); p.sum.hasLoss {
 			named.join(names)
 		}
-		all[n] = p
+		of[n] = p
 	}
 	offset := e.offset(least, from, to, &class, ways)
 	if err := e.stopped(); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	list := make([]Between, len(flows))
+	list, unknowns = make([]Between, len(flows)), make([]error, len(flows))
 	for i, parts := range ofFlow {
 		parts = took(parts)
 		list[i] = e.answerOf(parts, from, to)
 		list[i].Flow = FormatKey(flows[i])
-		if only {
-			if err := unknown(&list[i], parts); err != nil {
-				return nil, nil, err
-			}
+		if unknowns[i] = unknown(&list[i], parts); only && unknowns[i] != nil {
+			return nil, nil, nil, unknowns[i]
 		}
 		list[i].tellClocks(offset)
 	}
 	if only {
-		return list, nil, nil
+		return list, unknowns, nil, nil
 	}
-	total := e.answerOf(all, from, to)
+	total := e.answerOf(of, from, to)
 	total.Packets, total.Bytes, total.CountTrust = 0, 0, 0 // of flows
 	named.answer(&total)
 	total.tellClocks(offset)
-	return list, &total, nil
+	return list, unknowns, &total, nil
 }
 
 // missingPlace is a place of which points of one direction were asked.

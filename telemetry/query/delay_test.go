@@ -1,6 +1,7 @@
 package query
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -96,9 +97,60 @@ func testBetween(t *testing.T, family hash.Family) {
 			t.Errorf("flow %d: lost %g of %g, truth %g of %g", f, b.Lost, b.Packets, lost[f], counts[f]+lost[f])
 		}
 	}
+	// Several flows in one question have the same answers, and one that never came says so.
+	q := &Question{Kind: KindDelay, From: "b", To: "c:0", Flows: []string{FormatKey(key(1000))}}
+	for f := range flows {
+		q.Flows = append(q.Flows, FormatKey(key(f)))
+	}
+	several := ask[*Between](t, e, q)
+	if len(several.Flows) != flows+1 || several.Flow != "" || several.Lost != named.Lost || several.Delay != named.Delay {
+		t.Fatalf("%+v, of all flows %+v", several, named)
+	}
+	for f, got := range several.Flows[1:] {
+		k := key(f)
+		one, err := e.Between(from, to, &k)
+		if want := (FlowBetween{one.Flow, one.HasDelay, one.Delay, one.HasLoss, one.Packets, one.Lost, one.Why}); err != nil || got != want {
+			t.Errorf("flow %d of several: %+v, alone %+v, %v", f, got, want, err)
+		}
+	}
 	all, err := e.Between(from, Place{Switch: 2, Port: -1}, nil)
 	if err != nil || all.Lost != lost[0]+lost[1]+lost[2]+lost[3] || all.Intervals != 3 || all.To != "c:0 in" || all.From != "b:1 out" || all.Refused == 0 {
 		t.Errorf("all flows: %+v, %v", all, err)
+	}
+}
+
+// TestIdleIntervals: intervals in which nothing passed are not among those that an answer covers, whether both points counted them whole or not; one in
+// which the sender alone counted is.
+func TestIdleIntervals(t *testing.T) {
+	const interval = 1 << 30
+	s := &store.Store{}
+	for number, packets := range [][2]int{{0, 0}, {100, 98}, {0, 0}, {50, 50}, {7, 0}, {0, 0}} {
+		for sw := range 2 {
+			p, _ := lds.NewPoint(lds.Config{Rows: 2, Columns: 64, Virtual: 1, IntervalNs: interval})
+			at := int64(number+1) * interval
+			p.Begin(int64(number + 1))
+			if number == 0 || number == 3 { // the points began and stopped within these
+				p.Mark(lds.Partial)
+			}
+			for i := range packets[sw] {
+				p.Add(Hash(0, key(1), 0), uint64(i), at+int64(i)*1000+int64(sw)*500, 100)
+			}
+			add(t, s, record.Header{Kind: record.LDS, Switch: uint32(sw + 1), Instance: uint16(1 - sw), Start: at, Span: interval}, p.AppendBinary)
+		}
+	}
+	s.Sort()
+	for _, flow := range []string{"", FormatKey(key(1))} {
+		b := ask[*Between](t, &Engine{Store: s}, &Question{Kind: KindLoss, From: "b", To: "c", Flow: flow})
+		if b.Intervals != 3 || b.Whole != 2 || b.Idle != 3 || !b.HasLoss || b.Lost != 9 {
+			t.Errorf("flow %q: %d intervals, %d of them whole, and %d idle, %g lost of %+v", flow, b.Intervals, b.Whole, b.Idle, b.Lost, b)
+		}
+	}
+	// Where nothing passed at all there is no answer.
+	e := &Engine{Store: s, Window: s.Range(3*interval, 4*interval)}
+	for _, flow := range []string{"", FormatKey(key(1))} {
+		if b, err := e.Ask(t.Context(), &Question{Kind: KindLoss, From: "b", To: "c", Flow: flow}); !errors.Is(err, ErrNoRecords) && !errors.Is(err, ErrUnknownFlow) {
+			t.Errorf("flow %q where nothing passed: %+v, %v", flow, b, err)
+		}
 	}
 }
 

@@ -84,8 +84,8 @@ func init() {
 		KindVolume:       {uses: selectionFields, series: true, measured: store.OfSamples, ask: askVolume},
 		KindEntropy:      {series: true, measured: store.OfFragments, ask: askEntropy},
 		KindCardinality:  {series: true, measured: store.OfFlowSamples, ask: askCardinality},
-		KindDelay:        {uses: []string{"flow", "from", "to", "weight", "segments", "limit"}, needs: []string{"from", "to"}, series: true, measured: store.OfPoints, ask: askBetween},
-		KindLoss:         {uses: []string{"flow", "from", "to", "weight", "segments", "limit"}, needs: []string{"from", "to"}, series: true, measured: store.OfPoints, ask: askBetween},
+		KindDelay:        {uses: []string{"flow", "flows", "from", "to", "weight", "segments", "limit"}, needs: []string{"from", "to"}, series: true, measured: store.OfPoints, ask: askBetween},
+		KindLoss:         {uses: []string{"flow", "flows", "from", "to", "weight", "segments", "limit"}, needs: []string{"from", "to"}, series: true, measured: store.OfPoints, ask: askBetween},
 		KindTarget:       {uses: []string{"sketch", "limit"}, ask: askTarget},
 		KindNetwork:      {uses: []string{"at", "limit"}, series: true, measured: store.OfStatuses, ask: askNetwork},
 	}

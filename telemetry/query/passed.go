@@ -17,13 +17,19 @@ type passed struct {
 
 // interval adds an interval of all flows.
 func (p *passed) interval(d *lds.Difference) {
-	p.of.Intervals++
+	lost, whole := d.Lost()
+	switch {
+	case d.Sent() == 0 && lost == 0:
+		p.of.Idle++
+	case whole:
+		p.of.Whole++
+		fallthrough
+	default:
+		p.of.Intervals++
+	}
 	p.of.Refused += d.Refused()
 	p.of.Cells += d.Refused() + d.Cells(lds.Usable)
 	p.of.Kept = min(p.of.Kept, d.Kept())
-	if _, whole := d.Lost(); whole {
-		p.of.Whole++
-	}
 	p.sum.whole(d)
 	if !p.way.certain {
 		p.overlap.Add(d.Overlap())
@@ -79,7 +85,7 @@ func unknown(b *Between, parts []passed) error {
 		certain = certain || parts[i].way.certain
 	}
 	switch {
-	case sum.unsent > 0 || b.Intervals == b.Unlike || sum.packets > 0 && (certain || sum.arrived > 0):
+	case sum.unsent > 0 || b.Intervals+b.Idle == b.Unlike || sum.packets > 0 && (certain || sum.arrived > 0):
 		return nil
 	case sum.packets > 0:
 		return fmt.Errorf("%w at %s: its packets passed %s, and none of them arrived: all were lost, or it goes another way, which weir query path says", ErrUnknownFlow, b.To, b.From)
@@ -91,12 +97,14 @@ func unknown(b *Between, parts []passed) error {
 func (e *Engine) answerOf(parts []passed, from, to Place) Between {
 	b := parts[0].of
 	var sum flowSum
+	part := 0 // intervals that were not counted whole by some way
 	for i := range parts {
 		p := &parts[i]
 		sum.join(&p.sum)
+		part = max(part, p.of.Intervals-p.of.Whole)
 		if i > 0 {
 			b.Refused, b.Cells, b.Kept = b.Refused+p.of.Refused, b.Cells+p.of.Cells, min(b.Kept, p.of.Kept)
-			b.Intervals, b.Whole, b.Unlike = max(b.Intervals, p.of.Intervals), min(b.Whole, p.of.Whole), max(b.Unlike, p.of.Unlike)
+			b.Intervals, b.Idle, b.Unlike = max(b.Intervals, p.of.Intervals), min(b.Idle, p.of.Idle), max(b.Unlike, p.of.Unlike)
 		}
 		if p.why != "" && b.Why == "" {
 			b.Why = p.why
@@ -110,6 +118,7 @@ func (e *Engine) answerOf(parts []passed, from, to Place) Between {
 			From: p.of.From, To: p.of.To, Packets: single.Packets, HasDelay: single.HasDelay, Delay: single.Delay, HasLoss: single.HasLoss, Lost: single.Lost, Why: p.why,
 		})
 	}
+	b.Whole = b.Intervals - part
 	sum.answer(&b)
 	if b.HasLoss {
 		b.Why = ""

@@ -182,6 +182,47 @@ func (t *tally) stats(c *coding, ranks []float64, delta float64) ValueStats {
 	return v
 }
 
+// leastOfMean is how many samples a mean needs: of fewer the deviation is not known, nor bounds.
+const leastOfMean = 8
+
+// mean is the mean of what the codes stand for, with Chebyshev's bounds but for a probability of delta. Random rounding keeps the mean of codes, so that of a
+// multiplicative codec's values is too high by up to ln(1+epsilon)^2/2 of it. ok is false of few samples, or if one has the largest code, which stands for all
+// that is larger, too.
+func (t *tally) mean(c *coding, delta float64) (b Bounded, ok bool) {
+	sum, squares := 0.0, 0.0
+	least, most := math.Inf(1), 0.0
+	top := uint64(1)<<c.Bits - 1
+	open := false
+	add := func(code, n uint64) {
+		if n == 0 {
+			return
+		}
+		v, count := c.value(code), float64(n)
+		sum, squares = sum+count*v, squares+count*v*v
+		low, high := c.interval(code)
+		least, most, open = min(least, low), max(most, high), open || code == top
+	}
+	for code, n := range t.dense {
+		add(uint64(code), n)
+	}
+	for code, n := range t.sparse {
+		add(code, n)
+	}
+	if t.n < leastOfMean || open {
+		return b, false
+	}
+	n := float64(t.n)
+	b.Value = sum / n
+	slack := math.Sqrt(max(squares-n*b.Value*b.Value, 0) / (n - 1) / n / delta)
+	b.Low, b.High = max(b.Value-slack, min(least, b.Value)), b.Value+slack
+	if slack == 0 { // all of one code
+		b.Low, b.High = min(least, b.Value), max(most, b.Value)
+	}
+	epsilon, _ := c.steps()
+	b.Low -= b.Value * math.Pow(math.Log1p(epsilon), 2) / 2
+	return b, true
+}
+
 // interpolate moves the quantiles within the steps of their codes, for the samples of many flows together.
 func (t *tally) interpolate(c *coding, v *ValueStats) {
 	ranks := make([]float64, len(v.Quantiles))

@@ -36,7 +36,8 @@ type Question struct {
 	To   string `json:"to,omitempty"`
 	// At is a measurement point, "s1:up1 in" or "s1:2 in", for heavy hitters; Flows are the
 	// candidates looked for there; none: those that the samples name. For network it is a
-	// switch, "s1", or a port of it, "s1:up1" or "s1:2", which a series needs.
+	// switch, "s1", or a port of it, "s1:up1" or "s1:2", which a series needs. Of delay and loss, Flows are
+	// those that the answer has one by one, beside all together; not with Flow or Step.
 	At    string   `json:"at,omitempty"`
 	Flows []string `json:"flows,omitempty"`
 
@@ -174,7 +175,13 @@ func (q *Question) validateFlows(fault func(string, ...any)) {
 		fault("flows: %d of them: at most %d", len(q.Flows), MaxFlows)
 		return
 	}
-	if len(q.Flows) > 0 && q.At == "" {
+	switch between := q.Kind == KindDelay || q.Kind == KindLoss; {
+	case len(q.Flows) == 0:
+	case between && q.Flow != "":
+		fault("flows: flow names one: leave one of them out")
+	case between && q.Step != 0:
+		fault("flows: a series has none: leave them out, or step_ns")
+	case !between && q.At == "":
 		fault("flows: they are candidates for a measurement point: name that with at")
 	}
 	for i, text := range q.Flows {
@@ -273,6 +280,19 @@ func (q *Question) key() (Key, error) {
 		return Key{}, nil
 	}
 	return parseShort(q.Flow)
+}
+
+// keys are those of Flows.
+func (q *Question) keys() ([]Key, error) {
+	flows := make([]Key, 0, len(q.Flows))
+	for _, text := range q.Flows {
+		k, err := parseShort(text)
+		if err != nil {
+			return nil, fmt.Errorf("%w: flows: %w", ErrInvalid, err)
+		}
+		flows = append(flows, k)
+	}
+	return flows, nil
 }
 
 func parseShort(text string) (Key, error) {

@@ -12,8 +12,8 @@ import (
 type Segment struct {
 	From string `json:"from"`
 	To   string `json:"to"` // the same switch, for what passes inside of it
-	// By is the system that measured it: "lds", of the ports at both ends, whose Delay is the flow's mean and has the difference of
-	// the clocks in it; "pint", of the switch's own timestamps in digests, whose Delay is the median; empty: none did, as Why says.
+	// By is the system that measured it: "lds", of the ports at both ends, whose Delay has the difference of the clocks in it; "pint", of
+	// the switch's own timestamps in digests; empty: none did, as Why says. Delay is the flow's mean by either, so that segments add up.
 	By    string  `json:"by,omitempty"`
 	Delay Bounded `json:"delay_ns" unit:"ns"`
 	// HasLoss: both ends counted an interval whole. Lost is over these, as in Between.
@@ -37,7 +37,7 @@ func (e *Engine) segments(b *Between, from, to Place, flow Key) error {
 	if err != nil || len(switches) < 3 {
 		return err
 	}
-	waits := e.hopMedians(b.Flow)
+	waits := e.hopMeans(b)
 	warned := b.Clocks != nil && b.Clocks.Warning != ""
 	for i, sw := range switches[1:] {
 		link, clocks, err := e.linkSegment(switches[i], sw, flow)
@@ -51,8 +51,8 @@ func (e *Engine) segments(b *Between, from, to Place, flow Key) error {
 		}
 		name := e.Store.Name(sw)
 		inside := Segment{From: name, To: name, Why: "too few digests of the flow, or none, have the switch's latency: that is a query of hop_latency by quantiles in PINT's plan"}
-		if median, ok := waits[name]; ok {
-			inside.By, inside.Delay, inside.Why = byPINT, median, ""
+		if mean, ok := waits[sw]; ok {
+			inside.By, inside.Delay, inside.Why = byPINT, mean, ""
 		}
 		b.Segments = append(b.Segments, inside)
 	}
@@ -81,7 +81,7 @@ func (e *Engine) lastPath(b *Between, from, to uint32, flow Key) ([]uint32, erro
 // linkSegment compares what leaves a port of one switch with what arrives at a port of the next.
 func (e *Engine) linkSegment(from, to uint32, flow Key) (Segment, *Clocks, error) {
 	s := Segment{From: e.Store.Name(from), To: e.Store.Name(to)}
-	all, _, err := e.between(Place{Switch: from, Port: -1, ports: true}, Place{Switch: to, Port: -1, ports: true}, []Key{flow}, true)
+	all, _, _, err := e.between(Place{Switch: from, Port: -1, ports: true}, Place{Switch: to, Port: -1, ports: true}, []Key{flow}, true)
 	switch {
 	case e.stopped() != nil:
 		return s, nil, e.stopped()
@@ -100,21 +100,32 @@ func (e *Engine) linkSegment(from, to uint32, flow Key) (Segment, *Clocks, error
 	return s, l.Clocks, nil
 }
 
-// hopMedians are the medians of switches' latencies that the flow's digests give, by the switches' names.
-func (e *Engine) hopMedians(flow string) map[string]Bounded {
-	medians, samples := map[string]Bounded{}, map[string]uint64{}
+// hopMeans are the means of switches' latencies that the flow's digests give, by the switches' numbers.
+func (e *Engine) hopMeans(b *Between) map[uint32]Bounded {
+	means, samples := map[uint32]Bounded{}, map[uint32]uint64{}
 	// Without an answer there are none: the segments say so.
-	a, err := e.latency(&Question{Kind: KindLatency, Flow: flow, Quantiles: []float64{0.5}})
-	if err != nil || a.Value != pint.HopLatency.String() {
-		return medians
+	q := &Question{Kind: KindLatency, Flow: b.Flow}
+	d, err := e.digests(q, "latencies", q.suitsLatency)
+	if err != nil {
+		return means
 	}
-	for i := range a.Hops {
+	c := codingOf(d)
+	if c.Value != pint.HopLatency || c.Aggregation != pint.Quantiles {
+		return means
+	}
+	p, err := d.pool(c, 0)
+	if err != nil {
+		return means
+	}
+	for at, t := range p.by {
 		// A switch at several hops, as the path changed, has most samples where the flow passed it longest.
-		if h := &a.Hops[i]; h.Switch != "" && len(h.Quantiles) == 1 && !h.Quantiles[0].Open && h.Samples > samples[h.Switch] {
-			medians[h.Switch], samples[h.Switch] = h.Quantiles[0].Bounded, h.Samples
+		if sw := uint32(at.sw); at.known && t.n > samples[sw] {
+			if mean, ok := t.mean(c, 1-b.Confidence); ok {
+				means[sw], samples[sw] = mean, t.n
+			}
 		}
 	}
-	return medians
+	return means
 }
 
 // nameSlowest marks the segment that takes longest, if the bounds of the others, and what is left for those that nothing

@@ -29,7 +29,9 @@ func TestSegments(t *testing.T) {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			path := route3(1)
 			n := newSinks(t, pintplan.Default())
-			n.latency = func(uint32, Key) uint64 { return c.inside }
+			// One packet of ten takes ten times as long as each other one: the median is far from the mean, which is c.inside.
+			waits := func() uint64 { return c.inside * 10 / 19 }
+			n.latency = func(uint32, Key) uint64 { return waits() }
 			const interval, packets = 1 << 30, 4000
 			config := lds.Config{Rows: 4, Columns: 500, Virtual: 5, IntervalNs: interval, Seed: 2}
 			k, lost := key(1), 0
@@ -41,12 +43,17 @@ func TestSegments(t *testing.T) {
 				}
 				for i := range int64(packets) {
 					id, now := n.rng.Uint64(), number*interval+i*200_000
+					inside := c.inside * 10 / 19
+					if i%10 == 3 {
+						inside *= 10
+					}
+					waits = func() uint64 { return inside }
 					n.send(k, now, path...)
 					flow := Hash(0, k, 0)
 					at[0].Add(flow, id, now, 100)
 					now += c.links[0] + n.rng.Int64N(1000)
 					at[1].Add(flow, id, now, 100)
-					now += int64(c.inside)
+					now += int64(inside)
 					at[2].Add(flow, id, now, 100)
 					if i == 77 {
 						lost++
@@ -79,6 +86,13 @@ func TestSegments(t *testing.T) {
 				if want := float64(lost) * float64(i/2); i != 1 && measured && (!s.HasLoss || s.Lost != want) {
 					t.Errorf("segment %d: lost %+v, truth %g", i, s, want)
 				}
+			}
+			sum := 0.0
+			for _, s := range b.Segments {
+				sum += s.Delay.Value
+			}
+			if all := c.points[0] && c.points[1]; all && math.Abs(sum/b.Delay.Value-1) > 0.03 {
+				t.Errorf("segments of %g together, from end to end %g", sum, b.Delay.Value)
 			}
 			q.Segments = false
 			if b := ask[*Between](t, n.engine(), q); b.Segments != nil {

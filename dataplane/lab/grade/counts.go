@@ -66,10 +66,9 @@ func (g *grader) frequency() error {
 	var tallies [2]frequencyTally
 	cut := ""
 	located := g.measures("pint")
-	one, done := g.asking("frequency", len(keys))
+	answered, done := g.asking("frequency", len(keys))
 	defer done()
 	for i, k := range keys {
-		one()
 		located = located || g.paths.Of(k) != nil
 		q := g.ofFlows(query.KindFrequency)
 		q.Flow = query.FormatKey(k)
@@ -78,10 +77,12 @@ func (g *grader) frequency() error {
 			break
 		}
 		if errors.Is(err, query.ErrNoRecords) || errors.Is(err, query.ErrUnknownFlow) {
+			answered(1)
 			continue
 		} else if err != nil {
 			return err
 		}
+		answered(1)
 		if s := f.Sample; s != nil {
 			tallies[0].add(i < largestFlows, s.Packets, g.truth.flows[k].packets, sample.Packets.String())
 			tallies[0].why = g.heldUp(&s.Basis)

@@ -173,6 +173,32 @@ type delayed struct {
 	meanNs        float64
 }
 
+// flowsAtOnce are asked about in one question: the records of all intervals are read for each question.
+const flowsAtOnce = 256
+
+// add compares what is known of a flow. ok: its delay is, and it has packets enough to be compared.
+func (d *Delay) add(f *delayed, b *query.FlowBetween) (ns float64, ok bool) {
+	d.TruthLost += float64(f.dropped)
+	d.Lost += b.Lost
+	if !b.HasLoss || b.Lost != float64(f.dropped) {
+		d.Wrong++
+	}
+	if f.sent+f.dropped < leastDelayPackets {
+		return 0, false
+	}
+	d.Flows++
+	if !b.HasDelay {
+		return 0, false
+	}
+	d.Measured++
+	d.TruthNs += f.meanNs
+	d.MeanNs += b.Delay.Value
+	if !b.Delay.Holds(f.meanNs) {
+		d.Outside++
+	}
+	return b.Delay.Value, true
+}
+
 // compare asks about flows between two measurement points. shared: packets of others are in their cells. required: both ends measure
 // them, so there is an answer. late says, once the delays are known, why the machine was too busy for them to prove anything; empty: it was not.
 func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late func() string) error {
@@ -192,41 +218,33 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 	d.From, d.To, d.Intervals, d.Refused, d.Cells, d.Clocks = all.From, all.To, all.Intervals, all.Refused, all.Cells, all.Clocks
 	var relative []float64
 	why, cut := "", ""
-	one, done := g.asking(fmt.Sprintf("delay %s to %s", d.From, d.To), len(flows))
+	answered, done := g.asking(fmt.Sprintf("delay %s to %s", d.From, d.To), len(flows))
 	defer done()
-	for i, f := range flows {
-		one()
+	asked := 0
+	for part := range slices.Chunk(flows, flowsAtOnce) {
 		q := *q
-		q.Flow = f.flow
+		q.Flows = nil
+		for _, f := range part {
+			q.Flows = append(q.Flows, f.flow)
+		}
 		b, err := ask[*query.Between](g, &q)
-		if cut = g.interrupted(i, len(flows)); cut != "" {
+		if cut = g.interrupted(asked, len(flows)); cut != "" {
 			break
 		}
-		if errors.Is(err, query.ErrUnknownFlow) {
-			b = &query.Between{} // nothing of it was measured
-		} else if err != nil {
+		if err == nil && len(b.Flows) != len(part) {
+			err = fmt.Errorf("%d of %d flows are in the answer", len(b.Flows), len(part))
+		}
+		if err != nil {
 			return err
 		}
+		asked += len(part)
+		answered(len(part))
 		why = cmp.Or(why, g.heldUp(&b.Basis))
-		d.TruthLost += float64(f.dropped)
-		d.Lost += b.Lost
-		if !b.HasLoss || b.Lost != float64(f.dropped) {
-			d.Wrong++
+		for i := range part {
+			if ns, ok := d.add(&part[i], &b.Flows[i]); ok {
+				relative = append(relative, math.Abs(ns-part[i].meanNs)/part[i].meanNs)
+			}
 		}
-		if f.sent+f.dropped < leastDelayPackets {
-			continue
-		}
-		d.Flows++
-		if !b.HasDelay {
-			continue
-		}
-		d.Measured++
-		d.TruthNs += f.meanNs
-		d.MeanNs += b.Delay.Value
-		if !b.Delay.Holds(f.meanNs) {
-			d.Outside++
-		}
-		relative = append(relative, math.Abs(b.Delay.Value-f.meanNs)/f.meanNs)
 	}
 	if n := float64(d.Measured); n > 0 {
 		d.TruthNs, d.MeanNs = d.TruthNs/n, d.MeanNs/n

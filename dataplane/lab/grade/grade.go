@@ -271,13 +271,13 @@ func ask[A any](g *grader, q *query.Question) (a A, err error) {
 	return a, nil
 }
 
-// asking shows how many flows have been asked about, one by one; done ends it.
-func (g *grader) asking(what string, flows int) (one, done func()) {
+// asking shows how many flows have been asked about: answered adds some; done ends it.
+func (g *grader) asking(what string, flows int) (answered func(n int), done func()) {
 	if g.lab.Begin == nil || flows == 0 {
-		return func() {}, func() {}
+		return func(int) {}, func() {}
 	}
 	m := g.lab.Begin(fmt.Sprintf("asking: %s, %d flows", what, flows), int64(flows))
-	return func() { m.Add(1) }, m.Done
+	return func(n int) { m.Add(int64(n)) }, m.Done
 }
 
 // interrupted says that a row is of the first flows alone, as the context ended before the others were asked about; empty: it did not.

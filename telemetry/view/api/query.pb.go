@@ -2136,8 +2136,8 @@ type Between struct {
 	From       string                 `protobuf:"bytes,10,opt,name=from,proto3" json:"from,omitempty"`
 	To         string                 `protobuf:"bytes,11,opt,name=to,proto3" json:"to,omitempty"`
 	Flow       *string                `protobuf:"bytes,12,opt,name=flow,proto3,oneof" json:"flow,omitempty"` // empty: all flows together
-	// intervals in which both points have a record; of these, whole_intervals ones were counted
-	// from beginning to end, and without a packet refused for its timestamp, by both.
+	// intervals of which both points have a record, and in which one of them counted a packet; of these, whole_intervals ones were counted
+	// from beginning to end, and without a packet refused for its timestamp, by both. In idle_intervals others neither counted a packet.
 	Intervals      int64 `protobuf:"varint,13,opt,name=intervals,proto3" json:"intervals,omitempty"`
 	WholeIntervals int64 `protobuf:"varint,14,opt,name=whole_intervals,json=wholeIntervals,proto3" json:"whole_intervals,omitempty"`
 	RefusedCells   int64 `protobuf:"varint,15,opt,name=refused_cells,json=refusedCells,proto3" json:"refused_cells,omitempty"` // refused_cells cells hold packets and may not be used, of cells that hold any.
@@ -2184,6 +2184,9 @@ type Between struct {
 	Why  *string `protobuf:"bytes,45,opt,name=why,proto3,oneof" json:"why,omitempty"` // why says why no loss is known; empty: it is.
 	// more_unnamed: both points name flows, and some that lost packets could not be read: more did than there is room for, or one lost too many.
 	MoreUnnamed   *bool `protobuf:"varint,46,opt,name=more_unnamed,json=moreUnnamed,proto3,oneof" json:"more_unnamed,omitempty"`
+	IdleIntervals int64 `protobuf:"varint,47,opt,name=idle_intervals,json=idleIntervals,proto3" json:"idle_intervals,omitempty"`
+	// flows are those that the question names, in its order, if it names several: the whole is of all flows.
+	Flows         []*FlowBetween `protobuf:"bytes,48,rep,name=flows,proto3" json:"flows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2470,6 +2473,20 @@ func (x *Between) GetMoreUnnamed() bool {
 	return false
 }
 
+func (x *Between) GetIdleIntervals() int64 {
+	if x != nil {
+		return x.IdleIntervals
+	}
+	return 0
+}
+
+func (x *Between) GetFlows() []*FlowBetween {
+	if x != nil {
+		return x.Flows
+	}
+	return nil
+}
+
 // Clocks is how far the clock at the arrival's end is ahead of the one at the
 // sender's end, as far as the smallest delays of both directions bound it. Delays are
 // measured with it in them.
@@ -2692,8 +2709,8 @@ type Segment struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	From  string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
 	To    string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"` // the same switch, for what passes inside of it
-	// By is the system that measured it: "lds", of the ports at both ends, whose delay_ns is the flow's mean and has the difference of
-	// the clocks in it; "pint", of the switch's own timestamps in digests, whose delay_ns is the median; empty: none did, as why says.
+	// By is the system that measured it: "lds", of the ports at both ends, whose delay_ns has the difference of the clocks in it; "pint", of
+	// the switch's own timestamps in digests; empty: none did, as why says. delay_ns is the flow's mean by either, so that segments add up.
 	By      *string  `protobuf:"bytes,3,opt,name=by,proto3,oneof" json:"by,omitempty"`
 	DelayNs *Bounded `protobuf:"bytes,4,opt,name=delay_ns,json=delayNs,proto3" json:"delay_ns,omitempty"`
 	HasLoss bool     `protobuf:"varint,5,opt,name=has_loss,json=hasLoss,proto3" json:"has_loss,omitempty"` // has_loss: both ends counted an interval whole. lost is over these, as in Between.
@@ -2892,6 +2909,99 @@ func (x *Way) GetWhy() string {
 	return ""
 }
 
+// FlowBetween is what is known of one of several flows, as a Between of it alone would have it.
+type FlowBetween struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Flow          string                 `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
+	HasDelay      bool                   `protobuf:"varint,2,opt,name=has_delay,json=hasDelay,proto3" json:"has_delay,omitempty"`
+	DelayNs       *Bounded               `protobuf:"bytes,3,opt,name=delay_ns,json=delayNs,proto3" json:"delay_ns,omitempty"`
+	HasLoss       bool                   `protobuf:"varint,4,opt,name=has_loss,json=hasLoss,proto3" json:"has_loss,omitempty"`
+	Packets       float64                `protobuf:"fixed64,5,opt,name=packets,proto3" json:"packets,omitempty"`
+	Lost          float64                `protobuf:"fixed64,6,opt,name=lost,proto3" json:"lost,omitempty"`
+	Why           *string                `protobuf:"bytes,7,opt,name=why,proto3,oneof" json:"why,omitempty"` // why says why nothing of the flow is known, or no loss of it; empty: it is.
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FlowBetween) Reset() {
+	*x = FlowBetween{}
+	mi := &file_query_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FlowBetween) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FlowBetween) ProtoMessage() {}
+
+func (x *FlowBetween) ProtoReflect() protoreflect.Message {
+	mi := &file_query_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FlowBetween.ProtoReflect.Descriptor instead.
+func (*FlowBetween) Descriptor() ([]byte, []int) {
+	return file_query_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *FlowBetween) GetFlow() string {
+	if x != nil {
+		return x.Flow
+	}
+	return ""
+}
+
+func (x *FlowBetween) GetHasDelay() bool {
+	if x != nil {
+		return x.HasDelay
+	}
+	return false
+}
+
+func (x *FlowBetween) GetDelayNs() *Bounded {
+	if x != nil {
+		return x.DelayNs
+	}
+	return nil
+}
+
+func (x *FlowBetween) GetHasLoss() bool {
+	if x != nil {
+		return x.HasLoss
+	}
+	return false
+}
+
+func (x *FlowBetween) GetPackets() float64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *FlowBetween) GetLost() float64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+func (x *FlowBetween) GetWhy() string {
+	if x != nil && x.Why != nil {
+		return *x.Why
+	}
+	return ""
+}
+
 // Target is the error that all fragments of a sketch best aim at.
 type Target struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -2916,7 +3026,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_query_proto_msgTypes[24]
+	mi := &file_query_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2928,7 +3038,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[24]
+	mi := &file_query_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2941,7 +3051,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{24}
+	return file_query_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Target) GetFromNs() int64 {
@@ -3047,7 +3157,7 @@ type FragmentError struct {
 
 func (x *FragmentError) Reset() {
 	*x = FragmentError{}
-	mi := &file_query_proto_msgTypes[25]
+	mi := &file_query_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3059,7 +3169,7 @@ func (x *FragmentError) String() string {
 func (*FragmentError) ProtoMessage() {}
 
 func (x *FragmentError) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[25]
+	mi := &file_query_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3072,7 +3182,7 @@ func (x *FragmentError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FragmentError.ProtoReflect.Descriptor instead.
 func (*FragmentError) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{25}
+	return file_query_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FragmentError) GetSwitch() string {
@@ -3130,7 +3240,7 @@ type PathAnswer struct {
 
 func (x *PathAnswer) Reset() {
 	*x = PathAnswer{}
-	mi := &file_query_proto_msgTypes[26]
+	mi := &file_query_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3142,7 +3252,7 @@ func (x *PathAnswer) String() string {
 func (*PathAnswer) ProtoMessage() {}
 
 func (x *PathAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[26]
+	mi := &file_query_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3155,7 +3265,7 @@ func (x *PathAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathAnswer.ProtoReflect.Descriptor instead.
 func (*PathAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{26}
+	return file_query_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PathAnswer) GetFromNs() int64 {
@@ -3315,7 +3425,7 @@ type FlowPath struct {
 
 func (x *FlowPath) Reset() {
 	*x = FlowPath{}
-	mi := &file_query_proto_msgTypes[27]
+	mi := &file_query_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3327,7 +3437,7 @@ func (x *FlowPath) String() string {
 func (*FlowPath) ProtoMessage() {}
 
 func (x *FlowPath) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[27]
+	mi := &file_query_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3340,7 +3450,7 @@ func (x *FlowPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowPath.ProtoReflect.Descriptor instead.
 func (*FlowPath) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{27}
+	return file_query_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FlowPath) GetFlow() string {
@@ -3449,7 +3559,7 @@ type PathHop struct {
 
 func (x *PathHop) Reset() {
 	*x = PathHop{}
-	mi := &file_query_proto_msgTypes[28]
+	mi := &file_query_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3461,7 +3571,7 @@ func (x *PathHop) String() string {
 func (*PathHop) ProtoMessage() {}
 
 func (x *PathHop) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[28]
+	mi := &file_query_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3474,7 +3584,7 @@ func (x *PathHop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathHop.ProtoReflect.Descriptor instead.
 func (*PathHop) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{28}
+	return file_query_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PathHop) GetHop() int64 {
@@ -3519,7 +3629,7 @@ type PathPassage struct {
 
 func (x *PathPassage) Reset() {
 	*x = PathPassage{}
-	mi := &file_query_proto_msgTypes[29]
+	mi := &file_query_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3531,7 +3641,7 @@ func (x *PathPassage) String() string {
 func (*PathPassage) ProtoMessage() {}
 
 func (x *PathPassage) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[29]
+	mi := &file_query_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3544,7 +3654,7 @@ func (x *PathPassage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathPassage.ProtoReflect.Descriptor instead.
 func (*PathPassage) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{29}
+	return file_query_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PathPassage) GetFromNs() int64 {
@@ -3584,7 +3694,7 @@ type ParallelPath struct {
 
 func (x *ParallelPath) Reset() {
 	*x = ParallelPath{}
-	mi := &file_query_proto_msgTypes[30]
+	mi := &file_query_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3596,7 +3706,7 @@ func (x *ParallelPath) String() string {
 func (*ParallelPath) ProtoMessage() {}
 
 func (x *ParallelPath) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[30]
+	mi := &file_query_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3609,7 +3719,7 @@ func (x *ParallelPath) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParallelPath.ProtoReflect.Descriptor instead.
 func (*ParallelPath) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{30}
+	return file_query_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ParallelPath) GetPackets() uint64 {
@@ -3709,7 +3819,7 @@ type LatencyAnswer struct {
 
 func (x *LatencyAnswer) Reset() {
 	*x = LatencyAnswer{}
-	mi := &file_query_proto_msgTypes[31]
+	mi := &file_query_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3721,7 +3831,7 @@ func (x *LatencyAnswer) String() string {
 func (*LatencyAnswer) ProtoMessage() {}
 
 func (x *LatencyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[31]
+	mi := &file_query_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3734,7 +3844,7 @@ func (x *LatencyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyAnswer.ProtoReflect.Descriptor instead.
 func (*LatencyAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{31}
+	return file_query_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *LatencyAnswer) GetFromNs() int64 {
@@ -3928,7 +4038,7 @@ type HopStats struct {
 
 func (x *HopStats) Reset() {
 	*x = HopStats{}
-	mi := &file_query_proto_msgTypes[32]
+	mi := &file_query_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3940,7 +4050,7 @@ func (x *HopStats) String() string {
 func (*HopStats) ProtoMessage() {}
 
 func (x *HopStats) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[32]
+	mi := &file_query_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3953,7 +4063,7 @@ func (x *HopStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HopStats.ProtoReflect.Descriptor instead.
 func (*HopStats) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{32}
+	return file_query_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *HopStats) GetHop() int64 {
@@ -4010,7 +4120,7 @@ type FrequentValue struct {
 
 func (x *FrequentValue) Reset() {
 	*x = FrequentValue{}
-	mi := &file_query_proto_msgTypes[33]
+	mi := &file_query_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4022,7 +4132,7 @@ func (x *FrequentValue) String() string {
 func (*FrequentValue) ProtoMessage() {}
 
 func (x *FrequentValue) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[33]
+	mi := &file_query_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4035,7 +4145,7 @@ func (x *FrequentValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrequentValue.ProtoReflect.Descriptor instead.
 func (*FrequentValue) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{33}
+	return file_query_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *FrequentValue) GetValue() float64 {
@@ -4063,7 +4173,7 @@ type ValueStats struct {
 
 func (x *ValueStats) Reset() {
 	*x = ValueStats{}
-	mi := &file_query_proto_msgTypes[34]
+	mi := &file_query_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4075,7 +4185,7 @@ func (x *ValueStats) String() string {
 func (*ValueStats) ProtoMessage() {}
 
 func (x *ValueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[34]
+	mi := &file_query_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4088,7 +4198,7 @@ func (x *ValueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueStats.ProtoReflect.Descriptor instead.
 func (*ValueStats) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{34}
+	return file_query_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ValueStats) GetSamples() uint64 {
@@ -4118,7 +4228,7 @@ type FlowValues struct {
 
 func (x *FlowValues) Reset() {
 	*x = FlowValues{}
-	mi := &file_query_proto_msgTypes[35]
+	mi := &file_query_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4130,7 +4240,7 @@ func (x *FlowValues) String() string {
 func (*FlowValues) ProtoMessage() {}
 
 func (x *FlowValues) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[35]
+	mi := &file_query_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4143,7 +4253,7 @@ func (x *FlowValues) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowValues.ProtoReflect.Descriptor instead.
 func (*FlowValues) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{35}
+	return file_query_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *FlowValues) GetFlow() string {
@@ -4221,7 +4331,7 @@ type CongestionAnswer struct {
 
 func (x *CongestionAnswer) Reset() {
 	*x = CongestionAnswer{}
-	mi := &file_query_proto_msgTypes[36]
+	mi := &file_query_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4233,7 +4343,7 @@ func (x *CongestionAnswer) String() string {
 func (*CongestionAnswer) ProtoMessage() {}
 
 func (x *CongestionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[36]
+	mi := &file_query_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4246,7 +4356,7 @@ func (x *CongestionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CongestionAnswer.ProtoReflect.Descriptor instead.
 func (*CongestionAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{36}
+	return file_query_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CongestionAnswer) GetFromNs() int64 {
@@ -4441,7 +4551,7 @@ type LinkCongestion struct {
 
 func (x *LinkCongestion) Reset() {
 	*x = LinkCongestion{}
-	mi := &file_query_proto_msgTypes[37]
+	mi := &file_query_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4453,7 +4563,7 @@ func (x *LinkCongestion) String() string {
 func (*LinkCongestion) ProtoMessage() {}
 
 func (x *LinkCongestion) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[37]
+	mi := &file_query_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4466,7 +4576,7 @@ func (x *LinkCongestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkCongestion.ProtoReflect.Descriptor instead.
 func (*LinkCongestion) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{37}
+	return file_query_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *LinkCongestion) GetFrom() string {
@@ -4550,7 +4660,7 @@ type LoopsAnswer struct {
 
 func (x *LoopsAnswer) Reset() {
 	*x = LoopsAnswer{}
-	mi := &file_query_proto_msgTypes[38]
+	mi := &file_query_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4562,7 +4672,7 @@ func (x *LoopsAnswer) String() string {
 func (*LoopsAnswer) ProtoMessage() {}
 
 func (x *LoopsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[38]
+	mi := &file_query_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4575,7 +4685,7 @@ func (x *LoopsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoopsAnswer.ProtoReflect.Descriptor instead.
 func (*LoopsAnswer) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{38}
+	return file_query_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *LoopsAnswer) GetFromNs() int64 {
@@ -4748,7 +4858,7 @@ type FlowLoop struct {
 
 func (x *FlowLoop) Reset() {
 	*x = FlowLoop{}
-	mi := &file_query_proto_msgTypes[39]
+	mi := &file_query_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4760,7 +4870,7 @@ func (x *FlowLoop) String() string {
 func (*FlowLoop) ProtoMessage() {}
 
 func (x *FlowLoop) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[39]
+	mi := &file_query_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4773,7 +4883,7 @@ func (x *FlowLoop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowLoop.ProtoReflect.Descriptor instead.
 func (*FlowLoop) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{39}
+	return file_query_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FlowLoop) GetFlow() string {
@@ -4868,7 +4978,7 @@ type Series struct {
 
 func (x *Series) Reset() {
 	*x = Series{}
-	mi := &file_query_proto_msgTypes[40]
+	mi := &file_query_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4880,7 +4990,7 @@ func (x *Series) String() string {
 func (*Series) ProtoMessage() {}
 
 func (x *Series) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[40]
+	mi := &file_query_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4893,7 +5003,7 @@ func (x *Series) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Series.ProtoReflect.Descriptor instead.
 func (*Series) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{40}
+	return file_query_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Series) GetFromNs() int64 {
@@ -4974,7 +5084,7 @@ type SeriesPoint struct {
 
 func (x *SeriesPoint) Reset() {
 	*x = SeriesPoint{}
-	mi := &file_query_proto_msgTypes[41]
+	mi := &file_query_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4986,7 +5096,7 @@ func (x *SeriesPoint) String() string {
 func (*SeriesPoint) ProtoMessage() {}
 
 func (x *SeriesPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[41]
+	mi := &file_query_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4999,7 +5109,7 @@ func (x *SeriesPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeriesPoint.ProtoReflect.Descriptor instead.
 func (*SeriesPoint) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{41}
+	return file_query_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SeriesPoint) GetFromNs() int64 {
@@ -5044,7 +5154,7 @@ type SeriesValue struct {
 
 func (x *SeriesValue) Reset() {
 	*x = SeriesValue{}
-	mi := &file_query_proto_msgTypes[42]
+	mi := &file_query_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5056,7 +5166,7 @@ func (x *SeriesValue) String() string {
 func (*SeriesValue) ProtoMessage() {}
 
 func (x *SeriesValue) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[42]
+	mi := &file_query_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5069,7 +5179,7 @@ func (x *SeriesValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeriesValue.ProtoReflect.Descriptor instead.
 func (*SeriesValue) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{42}
+	return file_query_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SeriesValue) GetName() string {
@@ -5129,7 +5239,7 @@ type Network struct {
 
 func (x *Network) Reset() {
 	*x = Network{}
-	mi := &file_query_proto_msgTypes[43]
+	mi := &file_query_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5141,7 +5251,7 @@ func (x *Network) String() string {
 func (*Network) ProtoMessage() {}
 
 func (x *Network) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[43]
+	mi := &file_query_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5154,7 +5264,7 @@ func (x *Network) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Network.ProtoReflect.Descriptor instead.
 func (*Network) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{43}
+	return file_query_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Network) GetFromNs() int64 {
@@ -5255,7 +5365,7 @@ type NetworkSwitch struct {
 
 func (x *NetworkSwitch) Reset() {
 	*x = NetworkSwitch{}
-	mi := &file_query_proto_msgTypes[44]
+	mi := &file_query_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5267,7 +5377,7 @@ func (x *NetworkSwitch) String() string {
 func (*NetworkSwitch) ProtoMessage() {}
 
 func (x *NetworkSwitch) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[44]
+	mi := &file_query_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5280,7 +5390,7 @@ func (x *NetworkSwitch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkSwitch.ProtoReflect.Descriptor instead.
 func (*NetworkSwitch) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{44}
+	return file_query_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *NetworkSwitch) GetSwitch() uint32 {
@@ -5446,7 +5556,7 @@ type NetworkMeasurement struct {
 
 func (x *NetworkMeasurement) Reset() {
 	*x = NetworkMeasurement{}
-	mi := &file_query_proto_msgTypes[45]
+	mi := &file_query_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5458,7 +5568,7 @@ func (x *NetworkMeasurement) String() string {
 func (*NetworkMeasurement) ProtoMessage() {}
 
 func (x *NetworkMeasurement) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[45]
+	mi := &file_query_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5471,7 +5581,7 @@ func (x *NetworkMeasurement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkMeasurement.ProtoReflect.Descriptor instead.
 func (*NetworkMeasurement) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{45}
+	return file_query_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NetworkMeasurement) GetStage() string {
@@ -5524,7 +5634,7 @@ type NetworkExport struct {
 
 func (x *NetworkExport) Reset() {
 	*x = NetworkExport{}
-	mi := &file_query_proto_msgTypes[46]
+	mi := &file_query_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5536,7 +5646,7 @@ func (x *NetworkExport) String() string {
 func (*NetworkExport) ProtoMessage() {}
 
 func (x *NetworkExport) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[46]
+	mi := &file_query_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5549,7 +5659,7 @@ func (x *NetworkExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkExport.ProtoReflect.Descriptor instead.
 func (*NetworkExport) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{46}
+	return file_query_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *NetworkExport) GetKind() string {
@@ -5609,7 +5719,7 @@ type NetworkSpool struct {
 
 func (x *NetworkSpool) Reset() {
 	*x = NetworkSpool{}
-	mi := &file_query_proto_msgTypes[47]
+	mi := &file_query_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5621,7 +5731,7 @@ func (x *NetworkSpool) String() string {
 func (*NetworkSpool) ProtoMessage() {}
 
 func (x *NetworkSpool) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[47]
+	mi := &file_query_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5634,7 +5744,7 @@ func (x *NetworkSpool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkSpool.ProtoReflect.Descriptor instead.
 func (*NetworkSpool) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{47}
+	return file_query_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NetworkSpool) GetBytes() uint64 {
@@ -5687,7 +5797,7 @@ type NetworkClock struct {
 
 func (x *NetworkClock) Reset() {
 	*x = NetworkClock{}
-	mi := &file_query_proto_msgTypes[48]
+	mi := &file_query_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5699,7 +5809,7 @@ func (x *NetworkClock) String() string {
 func (*NetworkClock) ProtoMessage() {}
 
 func (x *NetworkClock) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[48]
+	mi := &file_query_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5712,7 +5822,7 @@ func (x *NetworkClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkClock.ProtoReflect.Descriptor instead.
 func (*NetworkClock) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{48}
+	return file_query_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *NetworkClock) GetSource() string {
@@ -5782,7 +5892,7 @@ type NetworkOffset struct {
 
 func (x *NetworkOffset) Reset() {
 	*x = NetworkOffset{}
-	mi := &file_query_proto_msgTypes[49]
+	mi := &file_query_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5794,7 +5904,7 @@ func (x *NetworkOffset) String() string {
 func (*NetworkOffset) ProtoMessage() {}
 
 func (x *NetworkOffset) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[49]
+	mi := &file_query_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5807,7 +5917,7 @@ func (x *NetworkOffset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkOffset.ProtoReflect.Descriptor instead.
 func (*NetworkOffset) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{49}
+	return file_query_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *NetworkOffset) GetNeighbour() string {
@@ -5866,7 +5976,7 @@ type NetworkPort struct {
 
 func (x *NetworkPort) Reset() {
 	*x = NetworkPort{}
-	mi := &file_query_proto_msgTypes[50]
+	mi := &file_query_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5878,7 +5988,7 @@ func (x *NetworkPort) String() string {
 func (*NetworkPort) ProtoMessage() {}
 
 func (x *NetworkPort) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[50]
+	mi := &file_query_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5891,7 +6001,7 @@ func (x *NetworkPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkPort.ProtoReflect.Descriptor instead.
 func (*NetworkPort) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{50}
+	return file_query_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *NetworkPort) GetNumber() uint32 {
@@ -5999,7 +6109,7 @@ type Rate struct {
 
 func (x *Rate) Reset() {
 	*x = Rate{}
-	mi := &file_query_proto_msgTypes[51]
+	mi := &file_query_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6011,7 +6121,7 @@ func (x *Rate) String() string {
 func (*Rate) ProtoMessage() {}
 
 func (x *Rate) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[51]
+	mi := &file_query_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6024,7 +6134,7 @@ func (x *Rate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rate.ProtoReflect.Descriptor instead.
 func (*Rate) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{51}
+	return file_query_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Rate) GetPacketsPerSecond() float64 {
@@ -6059,7 +6169,7 @@ type Drop struct {
 
 func (x *Drop) Reset() {
 	*x = Drop{}
-	mi := &file_query_proto_msgTypes[52]
+	mi := &file_query_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6071,7 +6181,7 @@ func (x *Drop) String() string {
 func (*Drop) ProtoMessage() {}
 
 func (x *Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[52]
+	mi := &file_query_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6084,7 +6194,7 @@ func (x *Drop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drop.ProtoReflect.Descriptor instead.
 func (*Drop) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{52}
+	return file_query_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Drop) GetReason() string {
@@ -6118,7 +6228,7 @@ type NetworkWorker struct {
 
 func (x *NetworkWorker) Reset() {
 	*x = NetworkWorker{}
-	mi := &file_query_proto_msgTypes[53]
+	mi := &file_query_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6130,7 +6240,7 @@ func (x *NetworkWorker) String() string {
 func (*NetworkWorker) ProtoMessage() {}
 
 func (x *NetworkWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[53]
+	mi := &file_query_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6143,7 +6253,7 @@ func (x *NetworkWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkWorker.ProtoReflect.Descriptor instead.
 func (*NetworkWorker) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{53}
+	return file_query_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NetworkWorker) GetId() uint32 {
@@ -6207,7 +6317,7 @@ type NetworkLink struct {
 
 func (x *NetworkLink) Reset() {
 	*x = NetworkLink{}
-	mi := &file_query_proto_msgTypes[54]
+	mi := &file_query_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6219,7 +6329,7 @@ func (x *NetworkLink) String() string {
 func (*NetworkLink) ProtoMessage() {}
 
 func (x *NetworkLink) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[54]
+	mi := &file_query_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6232,7 +6342,7 @@ func (x *NetworkLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkLink.ProtoReflect.Descriptor instead.
 func (*NetworkLink) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{54}
+	return file_query_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *NetworkLink) GetEnds() []*NetworkEnd {
@@ -6299,7 +6409,7 @@ type NetworkEnd struct {
 
 func (x *NetworkEnd) Reset() {
 	*x = NetworkEnd{}
-	mi := &file_query_proto_msgTypes[55]
+	mi := &file_query_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6311,7 +6421,7 @@ func (x *NetworkEnd) String() string {
 func (*NetworkEnd) ProtoMessage() {}
 
 func (x *NetworkEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[55]
+	mi := &file_query_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6324,7 +6434,7 @@ func (x *NetworkEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkEnd.ProtoReflect.Descriptor instead.
 func (*NetworkEnd) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{55}
+	return file_query_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *NetworkEnd) GetName() string {
@@ -6379,7 +6489,7 @@ type LinkDelay struct {
 
 func (x *LinkDelay) Reset() {
 	*x = LinkDelay{}
-	mi := &file_query_proto_msgTypes[56]
+	mi := &file_query_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6391,7 +6501,7 @@ func (x *LinkDelay) String() string {
 func (*LinkDelay) ProtoMessage() {}
 
 func (x *LinkDelay) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[56]
+	mi := &file_query_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6404,7 +6514,7 @@ func (x *LinkDelay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkDelay.ProtoReflect.Descriptor instead.
 func (*LinkDelay) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{56}
+	return file_query_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *LinkDelay) GetHasDelay() bool {
@@ -6450,7 +6560,7 @@ type CollectorRequest struct {
 
 func (x *CollectorRequest) Reset() {
 	*x = CollectorRequest{}
-	mi := &file_query_proto_msgTypes[57]
+	mi := &file_query_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6462,7 +6572,7 @@ func (x *CollectorRequest) String() string {
 func (*CollectorRequest) ProtoMessage() {}
 
 func (x *CollectorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[57]
+	mi := &file_query_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6475,7 +6585,7 @@ func (x *CollectorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectorRequest.ProtoReflect.Descriptor instead.
 func (*CollectorRequest) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{57}
+	return file_query_proto_rawDescGZIP(), []int{58}
 }
 
 // CollectorStatus is how the collector itself is.
@@ -6500,7 +6610,7 @@ type CollectorStatus struct {
 
 func (x *CollectorStatus) Reset() {
 	*x = CollectorStatus{}
-	mi := &file_query_proto_msgTypes[58]
+	mi := &file_query_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6512,7 +6622,7 @@ func (x *CollectorStatus) String() string {
 func (*CollectorStatus) ProtoMessage() {}
 
 func (x *CollectorStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[58]
+	mi := &file_query_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6525,7 +6635,7 @@ func (x *CollectorStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectorStatus.ProtoReflect.Descriptor instead.
 func (*CollectorStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{58}
+	return file_query_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CollectorStatus) GetName() string {
@@ -6634,7 +6744,7 @@ type StreamStatus struct {
 
 func (x *StreamStatus) Reset() {
 	*x = StreamStatus{}
-	mi := &file_query_proto_msgTypes[59]
+	mi := &file_query_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6646,7 +6756,7 @@ func (x *StreamStatus) String() string {
 func (*StreamStatus) ProtoMessage() {}
 
 func (x *StreamStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[59]
+	mi := &file_query_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6659,7 +6769,7 @@ func (x *StreamStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStatus.ProtoReflect.Descriptor instead.
 func (*StreamStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{59}
+	return file_query_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *StreamStatus) GetName() string {
@@ -6767,7 +6877,7 @@ type StoreStatus struct {
 
 func (x *StoreStatus) Reset() {
 	*x = StoreStatus{}
-	mi := &file_query_proto_msgTypes[60]
+	mi := &file_query_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6779,7 +6889,7 @@ func (x *StoreStatus) String() string {
 func (*StoreStatus) ProtoMessage() {}
 
 func (x *StoreStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[60]
+	mi := &file_query_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6792,7 +6902,7 @@ func (x *StoreStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatus.ProtoReflect.Descriptor instead.
 func (*StoreStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{60}
+	return file_query_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *StoreStatus) GetBytes() uint64 {
@@ -6839,7 +6949,7 @@ type KindStatus struct {
 
 func (x *KindStatus) Reset() {
 	*x = KindStatus{}
-	mi := &file_query_proto_msgTypes[61]
+	mi := &file_query_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6851,7 +6961,7 @@ func (x *KindStatus) String() string {
 func (*KindStatus) ProtoMessage() {}
 
 func (x *KindStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[61]
+	mi := &file_query_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6864,7 +6974,7 @@ func (x *KindStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindStatus.ProtoReflect.Descriptor instead.
 func (*KindStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{61}
+	return file_query_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *KindStatus) GetKind() string {
@@ -6931,7 +7041,7 @@ type SwitchStatus struct {
 
 func (x *SwitchStatus) Reset() {
 	*x = SwitchStatus{}
-	mi := &file_query_proto_msgTypes[62]
+	mi := &file_query_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6943,7 +7053,7 @@ func (x *SwitchStatus) String() string {
 func (*SwitchStatus) ProtoMessage() {}
 
 func (x *SwitchStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[62]
+	mi := &file_query_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6956,7 +7066,7 @@ func (x *SwitchStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchStatus.ProtoReflect.Descriptor instead.
 func (*SwitchStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{62}
+	return file_query_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *SwitchStatus) GetId() uint32 {
@@ -7012,7 +7122,7 @@ type LastRecord struct {
 
 func (x *LastRecord) Reset() {
 	*x = LastRecord{}
-	mi := &file_query_proto_msgTypes[63]
+	mi := &file_query_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7024,7 +7134,7 @@ func (x *LastRecord) String() string {
 func (*LastRecord) ProtoMessage() {}
 
 func (x *LastRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[63]
+	mi := &file_query_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7037,7 +7147,7 @@ func (x *LastRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastRecord.ProtoReflect.Descriptor instead.
 func (*LastRecord) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{63}
+	return file_query_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *LastRecord) GetKind() string {
@@ -7067,7 +7177,7 @@ type ApiStatus struct {
 
 func (x *ApiStatus) Reset() {
 	*x = ApiStatus{}
-	mi := &file_query_proto_msgTypes[64]
+	mi := &file_query_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7079,7 +7189,7 @@ func (x *ApiStatus) String() string {
 func (*ApiStatus) ProtoMessage() {}
 
 func (x *ApiStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_query_proto_msgTypes[64]
+	mi := &file_query_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7092,7 +7202,7 @@ func (x *ApiStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiStatus.ProtoReflect.Descriptor instead.
 func (*ApiStatus) Descriptor() ([]byte, []int) {
-	return file_query_proto_rawDescGZIP(), []int{64}
+	return file_query_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ApiStatus) GetAnswered() uint64 {
@@ -7350,7 +7460,8 @@ const file_query_proto_rawDesc = "" +
 	"\bswitches\x18\x05 \x01(\x03R\bswitches\x120\n" +
 	"\amissing\x18\x06 \x03(\v2\x16.weir.query.v1.MissingR\amissing\x12,\n" +
 	"\x05flows\x18\n" +
-	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\xfd\t\n" +
+	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\xd6\n" +
+	"\n" +
 	"\aBetween\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7392,7 +7503,9 @@ const file_query_proto_rawDesc = "" +
 	"\x10unlike_intervals\x18+ \x01(\x03R\x0funlikeIntervals\x12&\n" +
 	"\x04ways\x18, \x03(\v2\x12.weir.query.v1.WayR\x04ways\x12\x15\n" +
 	"\x03why\x18- \x01(\tH\x04R\x03why\x88\x01\x01\x12&\n" +
-	"\fmore_unnamed\x18. \x01(\bH\x05R\vmoreUnnamed\x88\x01\x01B\a\n" +
+	"\fmore_unnamed\x18. \x01(\bH\x05R\vmoreUnnamed\x88\x01\x01\x12%\n" +
+	"\x0eidle_intervals\x18/ \x01(\x03R\ridleIntervals\x120\n" +
+	"\x05flows\x180 \x03(\v2\x1a.weir.query.v1.FlowBetweenR\x05flowsB\a\n" +
 	"\x05_flowB\n" +
 	"\n" +
 	"\b_samplesB\f\n" +
@@ -7441,6 +7554,15 @@ const file_query_proto_rawDesc = "" +
 	"\bhas_loss\x18\x06 \x01(\bR\ahasLoss\x12\x12\n" +
 	"\x04lost\x18\a \x01(\x01R\x04lost\x12\x15\n" +
 	"\x03why\x18\b \x01(\tH\x00R\x03why\x88\x01\x01B\x06\n" +
+	"\x04_why\"\xd9\x01\n" +
+	"\vFlowBetween\x12\x12\n" +
+	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x1b\n" +
+	"\thas_delay\x18\x02 \x01(\bR\bhasDelay\x121\n" +
+	"\bdelay_ns\x18\x03 \x01(\v2\x16.weir.query.v1.BoundedR\adelayNs\x12\x19\n" +
+	"\bhas_loss\x18\x04 \x01(\bR\ahasLoss\x12\x18\n" +
+	"\apackets\x18\x05 \x01(\x01R\apackets\x12\x12\n" +
+	"\x04lost\x18\x06 \x01(\x01R\x04lost\x12\x15\n" +
+	"\x03why\x18\a \x01(\tH\x00R\x03why\x88\x01\x01B\x06\n" +
 	"\x04_why\"\x88\x03\n" +
 	"\x06Target\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
@@ -7889,7 +8011,7 @@ func file_query_proto_rawDescGZIP() []byte {
 	return file_query_proto_rawDescData
 }
 
-var file_query_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_query_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
 var file_query_proto_goTypes = []any{
 	(*AskRequest)(nil),         // 0: weir.query.v1.AskRequest
 	(*WatchRequest)(nil),       // 1: weir.query.v1.WatchRequest
@@ -7915,47 +8037,48 @@ var file_query_proto_goTypes = []any{
 	(*LostFlow)(nil),           // 21: weir.query.v1.LostFlow
 	(*Segment)(nil),            // 22: weir.query.v1.Segment
 	(*Way)(nil),                // 23: weir.query.v1.Way
-	(*Target)(nil),             // 24: weir.query.v1.Target
-	(*FragmentError)(nil),      // 25: weir.query.v1.FragmentError
-	(*PathAnswer)(nil),         // 26: weir.query.v1.PathAnswer
-	(*FlowPath)(nil),           // 27: weir.query.v1.FlowPath
-	(*PathHop)(nil),            // 28: weir.query.v1.PathHop
-	(*PathPassage)(nil),        // 29: weir.query.v1.PathPassage
-	(*ParallelPath)(nil),       // 30: weir.query.v1.ParallelPath
-	(*LatencyAnswer)(nil),      // 31: weir.query.v1.LatencyAnswer
-	(*HopStats)(nil),           // 32: weir.query.v1.HopStats
-	(*FrequentValue)(nil),      // 33: weir.query.v1.FrequentValue
-	(*ValueStats)(nil),         // 34: weir.query.v1.ValueStats
-	(*FlowValues)(nil),         // 35: weir.query.v1.FlowValues
-	(*CongestionAnswer)(nil),   // 36: weir.query.v1.CongestionAnswer
-	(*LinkCongestion)(nil),     // 37: weir.query.v1.LinkCongestion
-	(*LoopsAnswer)(nil),        // 38: weir.query.v1.LoopsAnswer
-	(*FlowLoop)(nil),           // 39: weir.query.v1.FlowLoop
-	(*Series)(nil),             // 40: weir.query.v1.Series
-	(*SeriesPoint)(nil),        // 41: weir.query.v1.SeriesPoint
-	(*SeriesValue)(nil),        // 42: weir.query.v1.SeriesValue
-	(*Network)(nil),            // 43: weir.query.v1.Network
-	(*NetworkSwitch)(nil),      // 44: weir.query.v1.NetworkSwitch
-	(*NetworkMeasurement)(nil), // 45: weir.query.v1.NetworkMeasurement
-	(*NetworkExport)(nil),      // 46: weir.query.v1.NetworkExport
-	(*NetworkSpool)(nil),       // 47: weir.query.v1.NetworkSpool
-	(*NetworkClock)(nil),       // 48: weir.query.v1.NetworkClock
-	(*NetworkOffset)(nil),      // 49: weir.query.v1.NetworkOffset
-	(*NetworkPort)(nil),        // 50: weir.query.v1.NetworkPort
-	(*Rate)(nil),               // 51: weir.query.v1.Rate
-	(*Drop)(nil),               // 52: weir.query.v1.Drop
-	(*NetworkWorker)(nil),      // 53: weir.query.v1.NetworkWorker
-	(*NetworkLink)(nil),        // 54: weir.query.v1.NetworkLink
-	(*NetworkEnd)(nil),         // 55: weir.query.v1.NetworkEnd
-	(*LinkDelay)(nil),          // 56: weir.query.v1.LinkDelay
-	(*CollectorRequest)(nil),   // 57: weir.query.v1.CollectorRequest
-	(*CollectorStatus)(nil),    // 58: weir.query.v1.CollectorStatus
-	(*StreamStatus)(nil),       // 59: weir.query.v1.StreamStatus
-	(*StoreStatus)(nil),        // 60: weir.query.v1.StoreStatus
-	(*KindStatus)(nil),         // 61: weir.query.v1.KindStatus
-	(*SwitchStatus)(nil),       // 62: weir.query.v1.SwitchStatus
-	(*LastRecord)(nil),         // 63: weir.query.v1.LastRecord
-	(*ApiStatus)(nil),          // 64: weir.query.v1.ApiStatus
+	(*FlowBetween)(nil),        // 24: weir.query.v1.FlowBetween
+	(*Target)(nil),             // 25: weir.query.v1.Target
+	(*FragmentError)(nil),      // 26: weir.query.v1.FragmentError
+	(*PathAnswer)(nil),         // 27: weir.query.v1.PathAnswer
+	(*FlowPath)(nil),           // 28: weir.query.v1.FlowPath
+	(*PathHop)(nil),            // 29: weir.query.v1.PathHop
+	(*PathPassage)(nil),        // 30: weir.query.v1.PathPassage
+	(*ParallelPath)(nil),       // 31: weir.query.v1.ParallelPath
+	(*LatencyAnswer)(nil),      // 32: weir.query.v1.LatencyAnswer
+	(*HopStats)(nil),           // 33: weir.query.v1.HopStats
+	(*FrequentValue)(nil),      // 34: weir.query.v1.FrequentValue
+	(*ValueStats)(nil),         // 35: weir.query.v1.ValueStats
+	(*FlowValues)(nil),         // 36: weir.query.v1.FlowValues
+	(*CongestionAnswer)(nil),   // 37: weir.query.v1.CongestionAnswer
+	(*LinkCongestion)(nil),     // 38: weir.query.v1.LinkCongestion
+	(*LoopsAnswer)(nil),        // 39: weir.query.v1.LoopsAnswer
+	(*FlowLoop)(nil),           // 40: weir.query.v1.FlowLoop
+	(*Series)(nil),             // 41: weir.query.v1.Series
+	(*SeriesPoint)(nil),        // 42: weir.query.v1.SeriesPoint
+	(*SeriesValue)(nil),        // 43: weir.query.v1.SeriesValue
+	(*Network)(nil),            // 44: weir.query.v1.Network
+	(*NetworkSwitch)(nil),      // 45: weir.query.v1.NetworkSwitch
+	(*NetworkMeasurement)(nil), // 46: weir.query.v1.NetworkMeasurement
+	(*NetworkExport)(nil),      // 47: weir.query.v1.NetworkExport
+	(*NetworkSpool)(nil),       // 48: weir.query.v1.NetworkSpool
+	(*NetworkClock)(nil),       // 49: weir.query.v1.NetworkClock
+	(*NetworkOffset)(nil),      // 50: weir.query.v1.NetworkOffset
+	(*NetworkPort)(nil),        // 51: weir.query.v1.NetworkPort
+	(*Rate)(nil),               // 52: weir.query.v1.Rate
+	(*Drop)(nil),               // 53: weir.query.v1.Drop
+	(*NetworkWorker)(nil),      // 54: weir.query.v1.NetworkWorker
+	(*NetworkLink)(nil),        // 55: weir.query.v1.NetworkLink
+	(*NetworkEnd)(nil),         // 56: weir.query.v1.NetworkEnd
+	(*LinkDelay)(nil),          // 57: weir.query.v1.LinkDelay
+	(*CollectorRequest)(nil),   // 58: weir.query.v1.CollectorRequest
+	(*CollectorStatus)(nil),    // 59: weir.query.v1.CollectorStatus
+	(*StreamStatus)(nil),       // 60: weir.query.v1.StreamStatus
+	(*StoreStatus)(nil),        // 61: weir.query.v1.StoreStatus
+	(*KindStatus)(nil),         // 62: weir.query.v1.KindStatus
+	(*SwitchStatus)(nil),       // 63: weir.query.v1.SwitchStatus
+	(*LastRecord)(nil),         // 64: weir.query.v1.LastRecord
+	(*ApiStatus)(nil),          // 65: weir.query.v1.ApiStatus
 }
 var file_query_proto_depIdxs = []int32{
 	2,   // 0: weir.query.v1.AskRequest.question:type_name -> weir.query.v1.Question
@@ -7966,13 +8089,13 @@ var file_query_proto_depIdxs = []int32{
 	16,  // 5: weir.query.v1.Answer.entropy:type_name -> weir.query.v1.Entropy
 	17,  // 6: weir.query.v1.Answer.cardinality:type_name -> weir.query.v1.Cardinality
 	18,  // 7: weir.query.v1.Answer.between:type_name -> weir.query.v1.Between
-	24,  // 8: weir.query.v1.Answer.target:type_name -> weir.query.v1.Target
-	26,  // 9: weir.query.v1.Answer.path:type_name -> weir.query.v1.PathAnswer
-	31,  // 10: weir.query.v1.Answer.latency:type_name -> weir.query.v1.LatencyAnswer
-	36,  // 11: weir.query.v1.Answer.congestion:type_name -> weir.query.v1.CongestionAnswer
-	38,  // 12: weir.query.v1.Answer.loops:type_name -> weir.query.v1.LoopsAnswer
-	40,  // 13: weir.query.v1.Answer.series:type_name -> weir.query.v1.Series
-	43,  // 14: weir.query.v1.Answer.network:type_name -> weir.query.v1.Network
+	25,  // 8: weir.query.v1.Answer.target:type_name -> weir.query.v1.Target
+	27,  // 9: weir.query.v1.Answer.path:type_name -> weir.query.v1.PathAnswer
+	32,  // 10: weir.query.v1.Answer.latency:type_name -> weir.query.v1.LatencyAnswer
+	37,  // 11: weir.query.v1.Answer.congestion:type_name -> weir.query.v1.CongestionAnswer
+	39,  // 12: weir.query.v1.Answer.loops:type_name -> weir.query.v1.LoopsAnswer
+	41,  // 13: weir.query.v1.Answer.series:type_name -> weir.query.v1.Series
+	44,  // 14: weir.query.v1.Answer.network:type_name -> weir.query.v1.Network
 	4,   // 15: weir.query.v1.Answer.none:type_name -> weir.query.v1.None
 	6,   // 16: weir.query.v1.Volume.missing:type_name -> weir.query.v1.Missing
 	7,   // 17: weir.query.v1.Volume.packets:type_name -> weir.query.v1.Bounded
@@ -8007,73 +8130,75 @@ var file_query_proto_depIdxs = []int32{
 	21,  // 46: weir.query.v1.Between.lost_flows:type_name -> weir.query.v1.LostFlow
 	22,  // 47: weir.query.v1.Between.segments:type_name -> weir.query.v1.Segment
 	23,  // 48: weir.query.v1.Between.ways:type_name -> weir.query.v1.Way
-	7,   // 49: weir.query.v1.Clocks.offset_ns:type_name -> weir.query.v1.Bounded
-	7,   // 50: weir.query.v1.Segment.delay_ns:type_name -> weir.query.v1.Bounded
-	7,   // 51: weir.query.v1.Way.delay_ns:type_name -> weir.query.v1.Bounded
-	6,   // 52: weir.query.v1.Target.missing:type_name -> weir.query.v1.Missing
-	25,  // 53: weir.query.v1.Target.fragments:type_name -> weir.query.v1.FragmentError
-	6,   // 54: weir.query.v1.PathAnswer.missing:type_name -> weir.query.v1.Missing
-	27,  // 55: weir.query.v1.PathAnswer.flows:type_name -> weir.query.v1.FlowPath
-	28,  // 56: weir.query.v1.FlowPath.hops:type_name -> weir.query.v1.PathHop
-	29,  // 57: weir.query.v1.FlowPath.passages:type_name -> weir.query.v1.PathPassage
-	30,  // 58: weir.query.v1.FlowPath.parallel:type_name -> weir.query.v1.ParallelPath
-	6,   // 59: weir.query.v1.LatencyAnswer.missing:type_name -> weir.query.v1.Missing
-	32,  // 60: weir.query.v1.LatencyAnswer.hops:type_name -> weir.query.v1.HopStats
-	34,  // 61: weir.query.v1.LatencyAnswer.packets:type_name -> weir.query.v1.ValueStats
-	35,  // 62: weir.query.v1.LatencyAnswer.flows:type_name -> weir.query.v1.FlowValues
-	20,  // 63: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	33,  // 64: weir.query.v1.HopStats.frequent:type_name -> weir.query.v1.FrequentValue
-	7,   // 65: weir.query.v1.FrequentValue.share:type_name -> weir.query.v1.Bounded
-	20,  // 66: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	20,  // 67: weir.query.v1.FlowValues.quantiles:type_name -> weir.query.v1.QuantileValue
-	20,  // 68: weir.query.v1.FlowValues.median:type_name -> weir.query.v1.QuantileValue
-	6,   // 69: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
-	34,  // 70: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
-	35,  // 71: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowValues
-	37,  // 72: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
-	32,  // 73: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
-	6,   // 74: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
-	39,  // 75: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
-	6,   // 76: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
-	41,  // 77: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
-	42,  // 78: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
-	6,   // 79: weir.query.v1.Network.missing:type_name -> weir.query.v1.Missing
-	44,  // 80: weir.query.v1.Network.switches:type_name -> weir.query.v1.NetworkSwitch
-	54,  // 81: weir.query.v1.Network.links:type_name -> weir.query.v1.NetworkLink
-	45,  // 82: weir.query.v1.NetworkSwitch.measurements:type_name -> weir.query.v1.NetworkMeasurement
-	46,  // 83: weir.query.v1.NetworkSwitch.exports:type_name -> weir.query.v1.NetworkExport
-	47,  // 84: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
-	48,  // 85: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
-	50,  // 86: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
-	53,  // 87: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
-	49,  // 88: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
-	7,   // 89: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
-	51,  // 90: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
-	51,  // 91: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
-	52,  // 92: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
-	55,  // 93: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
-	51,  // 94: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
-	56,  // 95: weir.query.v1.NetworkLink.delays:type_name -> weir.query.v1.LinkDelay
-	7,   // 96: weir.query.v1.LinkDelay.delay_ns:type_name -> weir.query.v1.Bounded
-	59,  // 97: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
-	60,  // 98: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
-	61,  // 99: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
-	62,  // 100: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
-	64,  // 101: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
-	63,  // 102: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
-	0,   // 103: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
-	1,   // 104: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
-	0,   // 105: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
-	57,  // 106: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
-	3,   // 107: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
-	3,   // 108: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
-	40,  // 109: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
-	58,  // 110: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
-	107, // [107:111] is the sub-list for method output_type
-	103, // [103:107] is the sub-list for method input_type
-	103, // [103:103] is the sub-list for extension type_name
-	103, // [103:103] is the sub-list for extension extendee
-	0,   // [0:103] is the sub-list for field type_name
+	24,  // 49: weir.query.v1.Between.flows:type_name -> weir.query.v1.FlowBetween
+	7,   // 50: weir.query.v1.Clocks.offset_ns:type_name -> weir.query.v1.Bounded
+	7,   // 51: weir.query.v1.Segment.delay_ns:type_name -> weir.query.v1.Bounded
+	7,   // 52: weir.query.v1.Way.delay_ns:type_name -> weir.query.v1.Bounded
+	7,   // 53: weir.query.v1.FlowBetween.delay_ns:type_name -> weir.query.v1.Bounded
+	6,   // 54: weir.query.v1.Target.missing:type_name -> weir.query.v1.Missing
+	26,  // 55: weir.query.v1.Target.fragments:type_name -> weir.query.v1.FragmentError
+	6,   // 56: weir.query.v1.PathAnswer.missing:type_name -> weir.query.v1.Missing
+	28,  // 57: weir.query.v1.PathAnswer.flows:type_name -> weir.query.v1.FlowPath
+	29,  // 58: weir.query.v1.FlowPath.hops:type_name -> weir.query.v1.PathHop
+	30,  // 59: weir.query.v1.FlowPath.passages:type_name -> weir.query.v1.PathPassage
+	31,  // 60: weir.query.v1.FlowPath.parallel:type_name -> weir.query.v1.ParallelPath
+	6,   // 61: weir.query.v1.LatencyAnswer.missing:type_name -> weir.query.v1.Missing
+	33,  // 62: weir.query.v1.LatencyAnswer.hops:type_name -> weir.query.v1.HopStats
+	35,  // 63: weir.query.v1.LatencyAnswer.packets:type_name -> weir.query.v1.ValueStats
+	36,  // 64: weir.query.v1.LatencyAnswer.flows:type_name -> weir.query.v1.FlowValues
+	20,  // 65: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	34,  // 66: weir.query.v1.HopStats.frequent:type_name -> weir.query.v1.FrequentValue
+	7,   // 67: weir.query.v1.FrequentValue.share:type_name -> weir.query.v1.Bounded
+	20,  // 68: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	20,  // 69: weir.query.v1.FlowValues.quantiles:type_name -> weir.query.v1.QuantileValue
+	20,  // 70: weir.query.v1.FlowValues.median:type_name -> weir.query.v1.QuantileValue
+	6,   // 71: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
+	35,  // 72: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
+	36,  // 73: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowValues
+	38,  // 74: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
+	33,  // 75: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
+	6,   // 76: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
+	40,  // 77: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
+	6,   // 78: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
+	42,  // 79: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
+	43,  // 80: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
+	6,   // 81: weir.query.v1.Network.missing:type_name -> weir.query.v1.Missing
+	45,  // 82: weir.query.v1.Network.switches:type_name -> weir.query.v1.NetworkSwitch
+	55,  // 83: weir.query.v1.Network.links:type_name -> weir.query.v1.NetworkLink
+	46,  // 84: weir.query.v1.NetworkSwitch.measurements:type_name -> weir.query.v1.NetworkMeasurement
+	47,  // 85: weir.query.v1.NetworkSwitch.exports:type_name -> weir.query.v1.NetworkExport
+	48,  // 86: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
+	49,  // 87: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
+	51,  // 88: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
+	54,  // 89: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
+	50,  // 90: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
+	7,   // 91: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
+	52,  // 92: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
+	52,  // 93: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
+	53,  // 94: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
+	56,  // 95: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
+	52,  // 96: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
+	57,  // 97: weir.query.v1.NetworkLink.delays:type_name -> weir.query.v1.LinkDelay
+	7,   // 98: weir.query.v1.LinkDelay.delay_ns:type_name -> weir.query.v1.Bounded
+	60,  // 99: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
+	61,  // 100: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
+	62,  // 101: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
+	63,  // 102: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
+	65,  // 103: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
+	64,  // 104: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
+	0,   // 105: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
+	1,   // 106: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
+	0,   // 107: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
+	58,  // 108: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
+	3,   // 109: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
+	3,   // 110: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
+	41,  // 111: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
+	59,  // 112: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
+	109, // [109:113] is the sub-list for method output_type
+	105, // [105:109] is the sub-list for method input_type
+	105, // [105:105] is the sub-list for extension type_name
+	105, // [105:105] is the sub-list for extension extendee
+	0,   // [0:105] is the sub-list for field type_name
 }
 
 func init() { file_query_proto_init() }
@@ -8106,17 +8231,18 @@ func file_query_proto_init() {
 	file_query_proto_msgTypes[22].OneofWrappers = []any{}
 	file_query_proto_msgTypes[23].OneofWrappers = []any{}
 	file_query_proto_msgTypes[24].OneofWrappers = []any{}
-	file_query_proto_msgTypes[41].OneofWrappers = []any{}
-	file_query_proto_msgTypes[43].OneofWrappers = []any{}
-	file_query_proto_msgTypes[49].OneofWrappers = []any{}
-	file_query_proto_msgTypes[56].OneofWrappers = []any{}
+	file_query_proto_msgTypes[25].OneofWrappers = []any{}
+	file_query_proto_msgTypes[42].OneofWrappers = []any{}
+	file_query_proto_msgTypes[44].OneofWrappers = []any{}
+	file_query_proto_msgTypes[50].OneofWrappers = []any{}
+	file_query_proto_msgTypes[57].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_query_proto_rawDesc), len(file_query_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   65,
+			NumMessages:   66,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

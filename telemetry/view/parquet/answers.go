@@ -54,7 +54,7 @@ func answerTable(answer any) (*table, error) {
 	case *query.Between:
 		rows = reflect.ValueOf(losses(a))
 		rest := *a
-		rest.LostFlows = nil // rows of their own
+		rest.LostFlows, rest.Flows = nil, nil // rows of their own
 		value = reflect.ValueOf(rest)
 	}
 	t := &table{metadata: map[string]string{"weir.table": names[value.Type()]}}
@@ -78,10 +78,23 @@ type values struct {
 	Values []query.SeriesValue `rows:""`
 }
 
-// between is the table of a delay or a loss: a row of the whole, and one for each flow that lost packets.
+// between is the table of a delay or a loss: a row of the whole, one for each flow that lost packets, and one for each that the question names.
 type between struct {
 	Whole query.Between `rows:""`
 	Lost  []lostFlow    `rows:""`
+	Named []namedFlow   `rows:""`
+}
+
+// namedFlow is a flow that the question names; what is not known of it is nil.
+type namedFlow struct {
+	From    string   `json:"from"`
+	To      string   `json:"to"`
+	Flow    string   `json:"flow"`
+	Delay   *float64 `json:"delay_ns"`
+	Low     *float64 `json:"delay_ns_low"`
+	High    *float64 `json:"delay_ns_high"`
+	Packets float64  `json:"packets"`
+	Lost    *float64 `json:"lost"`
 }
 
 type lostFlow struct {
@@ -95,6 +108,17 @@ func losses(b *query.Between) between {
 	t := between{Whole: *b}
 	for _, f := range b.LostFlows {
 		t.Lost = append(t.Lost, lostFlow{b.From, b.To, f.Flow, float64(f.Lost)})
+	}
+	for i := range b.Flows {
+		f := &b.Flows[i]
+		n := namedFlow{From: b.From, To: b.To, Flow: f.Flow, Packets: f.Packets}
+		if f.HasDelay {
+			n.Delay, n.Low, n.High = &f.Delay.Value, &f.Delay.Low, &f.Delay.High
+		}
+		if f.HasLoss {
+			n.Lost = &f.Lost
+		}
+		t.Named = append(t.Named, n)
 	}
 	return t
 }

@@ -313,7 +313,7 @@ var wants = []struct {
 		return []object{bounded(object{"name": "flows", "unit": "flows"}, "value", a["flows"])}
 	}},
 	{func() any { return new(query.Between) }, func(a object) (rows []object) {
-		row := sameNames(object{}, a, "from", "to", "flow", "intervals", "whole_intervals", "unlike_intervals", "cells", "refused_cells", "kept", "unsent_intervals", "packets", "bytes", "count_trust")
+		row := sameNames(object{}, a, "from", "to", "flow", "intervals", "whole_intervals", "idle_intervals", "unlike_intervals", "cells", "refused_cells", "kept", "unsent_intervals", "packets", "bytes", "count_trust")
 		if a["has_delay"] == true {
 			sameNames(bounded(row, "delay_ns", a["delay_ns"]), a, "std_ns", "measured", "trust")
 		}
@@ -324,6 +324,16 @@ var wants = []struct {
 		for _, f := range list(a, "lost_flows") {
 			rows = append(rows, sameNames(object{}, a, "from", "to"))
 			sameNames(rows[len(rows)-1], f, "flow", "lost")
+		}
+		for _, f := range list(a, "flows") {
+			row := sameNames(sameNames(object{}, a, "from", "to"), f, "flow", "packets")
+			if f["has_delay"] == true {
+				bounded(row, "delay_ns", f["delay_ns"])
+			}
+			if f["has_loss"] == true {
+				row["lost"] = f["lost"]
+			}
+			rows = append(rows, row)
 		}
 		return rows
 	}},
@@ -398,6 +408,9 @@ func flowTexts(r *rand.Rand, answer any) {
 	case *query.Between:
 		for i := range a.LostFlows {
 			a.LostFlows[i].Flow = query.FormatKey(aKey(r))
+		}
+		for i := range a.Flows {
+			a.Flows[i].Flow = query.FormatKey(aKey(r))
 		}
 	case *query.LatencyAnswer:
 		for i := range a.Hops {

@@ -332,7 +332,11 @@ func way(b *query.Between) string {
 	if b.Unlike > 0 {
 		unlike = fmt.Sprintf(", %d counted in different rows, so not compared", b.Unlike)
 	}
-	return fmt.Sprintf("%s to %s, %s, in %d intervals (%d whole%s)", b.From, b.To, flow, b.Intervals, b.Whole, unlike)
+	idle := ""
+	if b.Idle > 0 {
+		idle = fmt.Sprintf("; nothing passed in %d more", b.Idle)
+	}
+	return fmt.Sprintf("%s to %s, %s, in %s (%d whole%s%s)", b.From, b.To, flow, Counted(b.Intervals, "interval"), b.Whole, unlike, idle)
 }
 
 // delayWithin writes a delay with its bounds, unless these are equal in all digits that are written.
@@ -356,7 +360,7 @@ func printDelay(w io.Writer, b *query.Between) error {
 		}
 		delay += fmt.Sprintf("; trust %.2f", b.Trust)
 	}
-	text := []string{way(b), delay}
+	text := append([]string{way(b), delay}, named(b, false)...)
 	if len(b.Quantiles) > 0 {
 		line := fmt.Sprintf("single packets, of %d:", b.Samples)
 		for _, q := range b.Quantiles {
@@ -371,6 +375,24 @@ func printDelay(w io.Writer, b *query.Between) error {
 	}
 	text = append(text, fmt.Sprintf("cells refused: %d of %d", b.Refused, b.Cells))
 	return lines(w, &b.Basis, append(text, kept(b)...)...)
+}
+
+// named are lines of the flows that the question names.
+func named(b *query.Between, losses bool) (text []string) {
+	for i := range b.Flows {
+		f := &b.Flows[i]
+		value := "not known: " + cmp.Or(f.Why, "no cell of it survived")
+		switch {
+		case losses && f.HasLoss:
+			value = fmt.Sprintf("%.0f lost of %.0f", f.Lost, f.Packets)
+		case losses && f.Why == "":
+			value = "not known: no interval was counted whole by both points"
+		case !losses && f.HasDelay:
+			value = "mean " + delayWithin(f.Delay)
+		}
+		text = append(text, "  "+f.Flow+": "+value)
+	}
+	return text
 }
 
 // ways are lines of the ways that were compared, if they are several.
@@ -425,10 +447,7 @@ func segments(b *query.Between, losses bool) (text []string) {
 		case losses && s.Why == "":
 			value = "not known: no interval was counted whole by both points"
 		case !losses && s.By != "":
-			value = delayWithin(s.Delay)
-			if s.From == s.To {
-				value = "median " + value
-			}
+			value = "mean " + delayWithin(s.Delay)
 			if s.Slowest {
 				value += ", the slowest"
 			}
@@ -439,7 +458,7 @@ func segments(b *query.Between, losses bool) (text []string) {
 	}
 	if all {
 		// Two systems that know nothing of each other: PINT inside of switches, LDS on the links, and LDS over the whole way.
-		text = append(text, fmt.Sprintf("  together: %s, %+.1f %% of the delay from end to end", Nanoseconds(sum), 100*(sum/b.Delay.Value-1)))
+		text = append(text, fmt.Sprintf("  the means together: %s, %+.1f %% of the delay from end to end", Nanoseconds(sum), 100*(sum/b.Delay.Value-1)))
 	}
 	return text
 }
@@ -466,10 +485,10 @@ func printLoss(w io.Writer, b *query.Between) error {
 		}
 		if b.Whole < b.Intervals {
 			// Beside an interval that is left out, packets under way count as lost or as too many.
-			loss += fmt.Sprintf("; in %d of %d intervals, which both points counted whole", b.Whole, b.Intervals)
+			loss += fmt.Sprintf("; in %d of the %d intervals with packets, which both points counted whole", b.Whole, b.Intervals)
 		}
 	}
-	text := append([]string{way(b), loss}, ways(b, true)...)
+	text := slices.Concat([]string{way(b), loss}, named(b, true), ways(b, true))
 	if b.HasLoss && b.Lost < 0 {
 		text = append(text, "  more packets arrived than had left: some fell into another interval on the way, which interval_bit of both stages prevents")
 	}

@@ -15,7 +15,7 @@ func TestNegativeLoss(t *testing.T) {
 		if err := printLoss(&b, &query.Between{HasLoss: true, Lost: lost, Intervals: 17, Whole: 15}); err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(b.String(), "interval_bit") != explained || !strings.Contains(b.String(), "in 15 of 17 intervals") {
+		if strings.Contains(b.String(), "interval_bit") != explained || !strings.Contains(b.String(), "in 15 of the 17 intervals with packets") {
 			t.Errorf("%g: %s", lost, &b)
 		}
 	}
@@ -78,11 +78,32 @@ func TestTogether(t *testing.T) {
 		return query.Segment{From: from, To: to, By: by, Delay: query.Bounded{Value: ns, Low: ns, High: ns}}
 	}
 	b := query.Between{HasDelay: true, Delay: query.Bounded{Value: 100e6}, Segments: []query.Segment{piece("a", "b", "lds", 60e6), piece("b", "b", "pint", 1e6), piece("b", "c", "lds", 40e6)}}
-	if got := segments(&b, false); len(got) != 4 || !strings.Contains(got[3], "together: 101") || !strings.Contains(got[3], "+1.0 %") {
+	if got := segments(&b, false); len(got) != 4 || !strings.Contains(got[1], "inside b: mean 1ms") || !strings.Contains(got[3], "together: 101") || !strings.Contains(got[3], "+1.0 %") {
 		t.Errorf("%q", got)
 	}
 	b.Segments[1].By = ""
 	if got := segments(&b, false); len(got) != 3 {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestNamedFlows: of flows that a question names each is a line, with the reason where nothing of it is known; idle intervals are named as such.
+func TestNamedFlows(t *testing.T) {
+	b := query.Between{HasDelay: true, HasLoss: true, Intervals: 3, Whole: 3, Idle: 2, Flows: []query.FlowBetween{
+		{Flow: "f1", HasDelay: true, Delay: query.Bounded{Value: 2e6, Low: 1e6, High: 3e6}, HasLoss: true, Packets: 70, Lost: 4}, {Flow: "f2", Why: "it never came"}, {Flow: "f3"},
+	}}
+	var delays, losses strings.Builder
+	if err := errors.Join(printDelay(&delays, &b), printLoss(&losses, &b)); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[*strings.Builder][]string{
+		&delays: {"\n  f1: mean 2ms (1ms to 3ms)\n", "\n  f2: not known: it never came\n", "\n  f3: not known: no cell of it survived\n", "in 3 intervals (3 whole; nothing passed in 2 more)"},
+		&losses: {"\n  f1: 4 lost of 70\n", "\n  f2: not known: it never came\n", "\n  f3: not known: no interval was counted whole by both points\n"},
+	} {
+		for _, w := range want {
+			if !strings.Contains(text.String(), w) {
+				t.Errorf("no %q in %s", w, text)
+			}
+		}
 	}
 }

@@ -210,7 +210,7 @@ function betweenColumn(a) {
       ...(d.quantiles ?? []).map((q) => [`p${+(100 * number(q.rank)).toFixed(1)}`, duration(number(q.value)), quantileBounds(q, d)]),
       ["Lost", d.has_loss ? `${si(number(d.lost))} of ${si(number(d.packets))} packets` : "not known", d.has_loss ? `${percent(number(d.packets) ? number(d.lost) / number(d.packets) : 0)} of what it sent` : "no interval was seen whole at both ends"],
       ["Its own", d.has_delay ? percent(number(d.trust)) : null, "share of the cells’ content that is expected to be this flow’s"],
-      ["Intervals", `${grouped(number(d.whole_intervals))} of ${grouped(number(d.intervals))} whole`],
+      ["Intervals", `${grouped(number(d.whole_intervals))} of ${grouped(number(d.intervals))} whole`, number(d.idle_intervals) ? `and ${grouped(number(d.idle_intervals))} in which nothing passed` : null],
       ["Cells", number(d.kept) < 1 ? `${percent(number(d.kept))} or more` : null, "of the points’ cells are in the records, which are shortened"],
       ["Clocks", d.clocks?.has_offset ? duration(number(d.clocks.offset_ns.value)) + " apart" : null],
     ]),
@@ -248,11 +248,11 @@ function lostFlows(l) {
   );
 }
 
-/** segments lists the pieces of the path, and names the one that takes longest. */
+/** segments lists the pieces of the path by their mean delays, and names the one that takes longest. */
 function segments(list) {
   const row = (s) => {
     const inside = s.from === s.to;
-    const value = s.by ? `${duration(number(s.delay_ns.value))}${inside ? " (median)" : ""}` : "not known";
+    const value = s.by ? duration(number(s.delay_ns.value)) : "not known";
     const lost = s.has_loss && number(s.lost) ? `${si(number(s.lost))} lost` : null;
     const why = [s.slowest ? "the slowest" : null, lost, s.by ? delayBounds(s.delay_ns) : s.why].filter(Boolean).join("; ");
     return [inside ? `Inside ${s.from}` : `${s.from} to ${s.to}`, value, why];
