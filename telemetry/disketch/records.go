@@ -66,6 +66,11 @@ func (rec *Record) Prepare() *Prepared {
 	return x
 }
 
+// Empty reports whether nothing says that a packet was counted: of cells that are not sums, candidates alone say it.
+func (x *Prepared) Empty() bool {
+	return len(x.Candidates) == 0 && (x.rho == 0 || x.rows.other != nil)
+}
+
 // What a prepared record takes beside its cells and candidates, in bytes.
 const (
 	preparedBytes  = 424

@@ -93,6 +93,21 @@ type entry struct {
 	status []byte
 }
 
+// counted reports whether a packet is in the record. Statuses do not say.
+func (e *entry) counted() bool {
+	switch {
+	case e.sample != nil:
+		return len(e.sample.Entries) > 0
+	case e.point != nil:
+		return e.point.Packets > 0
+	case e.sketch != nil:
+		return !e.sketch.Empty()
+	case e.batch != nil:
+		return e.batch.Len() > 0 || e.batch.Condensed != nil
+	}
+	return false
+}
+
 // maxTime keeps sums of times in 64 bits, and those of packets: no switch meets one
 // in each nanosecond.
 const maxTime = 1 << 61

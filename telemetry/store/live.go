@@ -71,6 +71,7 @@ type Live struct {
 	floor    int64      // buckets below were evicted
 	evicts   bool       // there is a floor
 	names    names
+	traffic  int64 // end of the newest record that counted a packet; 0: none did
 }
 
 // holding is what is held of a switch.
@@ -223,10 +224,20 @@ func (l *Live) put(e *entry, t *Tally) Outcome {
 		s.digests = append(s.digests, e)
 		t.Digests += uint64(e.batch.Len())
 	}
+	if e.counted() {
+		l.traffic = max(l.traffic, e.origin.To)
+	}
 	l.grow(of, s, e.bytes)
 	t.Held++
 	t.Bytes += e.bytes
 	return Taken
+}
+
+// Traffic is the end of the newest record that counted a packet, in ns of CLOCK_TAI; 0: none did. It may have had to make room since.
+func (l *Live) Traffic() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.traffic
 }
 
 // grow adds to what a bucket, its switch and all take; bytes below 0 take it off.

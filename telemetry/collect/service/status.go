@@ -83,7 +83,7 @@ func (s *Collector) status(context.Context) (*api.CollectorStatus, error) {
 			Messages: stream.Messages, Bytes: stream.Bytes, MaxBytes: uint64(c.Retention.Bytes), MaxAgeNs: int64(c.Retention.Age), Replicas: int64(c.NATS.Replicas),
 			Pending: stream.Pending, LagNs: int64(stream.Lag), CaughtUp: stream.Ready,
 		},
-		Store: &api.StoreStatus{Bytes: uint64(held), MaxBytes: uint64(bound), FromNs: window.From, ToNs: window.To},
+		Store: &api.StoreStatus{Bytes: uint64(held), MaxBytes: uint64(bound), FromNs: window.From, ToNs: window.To, TrafficNs: s.store.Traffic()},
 	}
 	for _, k := range collect.Kinds {
 		c, t := s.reader.Counters(k), s.store.Tally(k)

@@ -6871,6 +6871,7 @@ type StoreStatus struct {
 	// From the oldest to the newest record; both 0: none.
 	FromNs        int64 `protobuf:"varint,3,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
 	ToNs          int64 `protobuf:"varint,4,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
+	TrafficNs     int64 `protobuf:"varint,5,opt,name=traffic_ns,json=trafficNs,proto3" json:"traffic_ns,omitempty"` // end of the newest record that counted a packet; 0: none did
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6929,6 +6930,13 @@ func (x *StoreStatus) GetFromNs() int64 {
 func (x *StoreStatus) GetToNs() int64 {
 	if x != nil {
 		return x.ToNs
+	}
+	return 0
+}
+
+func (x *StoreStatus) GetTrafficNs() int64 {
+	if x != nil {
+		return x.TrafficNs
 	}
 	return 0
 }
@@ -7958,12 +7966,14 @@ const file_query_proto_rawDesc = "" +
 	" \x01(\x03R\breplicas\x12\x18\n" +
 	"\apending\x18\v \x01(\x04R\apending\x12\x15\n" +
 	"\x06lag_ns\x18\f \x01(\x03R\x05lagNs\x12\x1b\n" +
-	"\tcaught_up\x18\r \x01(\bR\bcaughtUp\"n\n" +
+	"\tcaught_up\x18\r \x01(\bR\bcaughtUp\"\x8d\x01\n" +
 	"\vStoreStatus\x12\x14\n" +
 	"\x05bytes\x18\x01 \x01(\x04R\x05bytes\x12\x1b\n" +
 	"\tmax_bytes\x18\x02 \x01(\x04R\bmaxBytes\x12\x17\n" +
 	"\afrom_ns\x18\x03 \x01(\x03R\x06fromNs\x12\x13\n" +
-	"\x05to_ns\x18\x04 \x01(\x03R\x04toNs\"\xca\x01\n" +
+	"\x05to_ns\x18\x04 \x01(\x03R\x04toNs\x12\x1d\n" +
+	"\n" +
+	"traffic_ns\x18\x05 \x01(\x03R\ttrafficNs\"\xca\x01\n" +
 	"\n" +
 	"KindStatus\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -138,8 +139,9 @@ type scene struct {
 	flows           int
 	packetsPerEpoch int
 	sampleSize      int
-	silent          uint32 // of whom nothing comes after half of the time
-	unlinked        bool   // the collector was told of no links
+	silent          uint32        // of whom nothing comes after half of the time
+	unlinked        bool          // the collector was told of no links
+	idle            time.Duration // for which there was no traffic, by the collector's clock
 }
 
 func defaultScene() scene {
@@ -448,17 +450,28 @@ var (
 	theUsual *world
 )
 
+// traffic is when the newest record ended that counted a packet.
+func (w *world) traffic() int64 {
+	if len(w.store.Points) == 0 {
+		return 0
+	}
+	return int64(firstEpoch+w.epochs) << epochBits
+}
+
 // serve serves the page beside the API, as the collector does.
 func (w *world) serve(t testing.TB) *httptest.Server {
 	e := w.engine()
+	if w.idle != 0 {
+		e.Now = int64(firstEpoch+w.epochs)<<epochBits + 800e6 + int64(w.idle)
+	}
 	end := int64(firstEpoch+w.epochs) << epochBits
 	path, calls := api.NewHandler(api.Config{
 		Ask: e.Ask,
 		Collector: func(context.Context) (*api.CollectorStatus, error) {
 			return &api.CollectorStatus{
-				Name: "test", Version: "v1.0.0", StartedNs: end - 3600e9, TimeNs: end + 800e6,
+				Name: "test", Version: "v1.0.0", StartedNs: end - 3600e9, TimeNs: end + 800e6 + int64(w.idle),
 				Stream: &api.StreamStatus{Name: "WEIR", Embedded: true, Connected: true, CaughtUp: true, Messages: w.store.Counts().Records, Bytes: 9 << 20},
-				Store:  &api.StoreStatus{Bytes: 40 << 20, MaxBytes: 1 << 30, FromNs: firstEpoch << epochBits, ToNs: end},
+				Store:  &api.StoreStatus{Bytes: 40 << 20, MaxBytes: 1 << 30, FromNs: firstEpoch << epochBits, ToNs: end, TrafficNs: w.traffic()},
 			}, nil
 		},
 	})

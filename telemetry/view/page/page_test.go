@@ -485,6 +485,35 @@ func TestNoRecords(t *testing.T) {
 	}
 }
 
+// TestEarlierTraffic: where the window before now has no traffic the page shows the last that there is, with flows, values and charts, and says so; a longer
+// window, and a chosen time, end that.
+func TestEarlierTraffic(t *testing.T) {
+	w := newWorld(t, smallScene())
+	w.idle = 20 * time.Minute
+	p := open(t, browser(t), w.serve(t).URL, wide)
+	p.wait("the note", `!document.querySelector("#earlier").hidden`)
+	p.settled()
+	said := eval[string](p, `document.querySelector("#earlier").textContent`)
+	if !strings.HasPrefix(said, "No traffic for 20") || !strings.Contains(said, "Shown is what was before: 5") || !strings.Contains(said, " up to ") {
+		t.Errorf("it says %q", said)
+	}
+	if n := eval[int](p, `document.querySelectorAll("#flows .pickflow").length`); n == 0 {
+		t.Error("no flow is shown")
+	}
+	if rate := eval[string](p, `document.querySelector("#tile-rate .value").textContent`); rate == "–" || rate == "0" {
+		t.Errorf("the traffic is %q", rate)
+	}
+	p.drawnWhole(w)
+	p.shoot("earlier-"+wide.String(), false)
+	p.run(chromedp.Click(`label:has(input[name="window"][value="1h"])`))
+	p.wait("the longer window", `document.querySelector("#earlier").hidden && location.hash.includes("window=1h")`)
+	p.settled()
+	if n := eval[int](p, `document.querySelectorAll("#flows .pickflow").length`); n == 0 {
+		t.Error("no flow is shown of the longer window")
+	}
+	p.quiet()
+}
+
 // TestSilentSwitch: a switch that is not heard of any more is told by a sign, a word and its place.
 func TestSilentSwitch(t *testing.T) {
 	c := smallScene()

@@ -45,13 +45,14 @@ let span = Infinity; // ns that the collector's records are of
 let ahead = 0; // ms that the switches' clock is ahead of this one: leap seconds, and what is wrong
 let age = 0; // ns since the newest record
 const stale = 15e9; // ns of age that are worth a word
+let earlier = null; // {start_ns, end_ns} of the last traffic, as the window before now has none; null: it has, or nothing is known
 let asked = ""; // the flow that the panel shows
 
 /** wall makes a time of the switches' clock one of this machine's. */
 const wall = (ns) => ns / 1e6 - ahead;
 
 /** asks are the fields of a question that say when. */
-const asks = () => view.range ?? { last_ns: length() };
+const asks = () => view.range ?? earlier ?? { last_ns: length() };
 
 /** length of the window, in ns. */
 function length() {
@@ -104,6 +105,7 @@ async function run(task, signal) {
     if (signal.aborted) return;
     task.fault = null;
     task.show(answer);
+    if (signal.aborted) return; // what it shows has all asked anew
   } catch (fault) {
     if (signal.aborted) return;
     task.fault = fault;
@@ -229,12 +231,31 @@ function showCollector(c) {
   if (newest) {
     parts.push(`newest record ${duration(age)} ago`, `memory ${si(number(c.store.bytes), "B")}${number(c.store.max_bytes) ? ` of ${si(number(c.store.max_bytes), "B")}` : ""}`);
   } else parts.push("no record yet");
+  showEarlier(c);
   if (c.stream) {
     parts.push(`stream ${si(number(c.stream.bytes), "B")} in ${count(number(c.stream.messages), "record")}`);
     if (c.stream.error) parts.push(`stream: ${c.stream.error}`);
     else if (!c.stream.caught_up) parts.push(`still reading, ${count(number(c.stream.pending), "record")} to go`);
   }
   text($("#collector"), `${parts.filter(Boolean).join(" · ")}.`);
+}
+
+/**
+ * showEarlier has the page show the last traffic that there is, where the window before now has none, and say so. New traffic, or a
+ * longer window, ends that.
+ */
+function showEarlier(c) {
+  const traffic = c.store?.traffic_ns ?? "0";
+  const before = JSON.stringify(earlier);
+  const idle = number(c.time_ns) - number(traffic);
+  earlier = null;
+  if (!view.range && number(traffic) && idle > length()) {
+    earlier = { start_ns: String(BigInt(traffic) - BigInt(length())), end_ns: String(traffic) };
+  }
+  const note = $("#earlier");
+  note.hidden = !earlier;
+  text(note, earlier ? `No traffic for ${duration(idle)}. Shown is what was before: ${duration(length())} up to ${clock(wall(number(traffic)))}.` : "");
+  if (before !== JSON.stringify(earlier)) refresh();
 }
 
 /** askFlow asks about the chosen flow, with the others or by itself. */
@@ -338,6 +359,8 @@ function titleFilter() {
 /** zoom shows the time between two ns of the switches' clock. */
 function zoom(start_ns, end_ns) {
   view.range = { start_ns, end_ns };
+  earlier = null;
+  $("#earlier").hidden = true;
   titleRange();
   remember();
   refresh();
@@ -423,6 +446,7 @@ function setWindow() {
   if (next === view.window && !view.range) return;
   view.window = next;
   view.range = null;
+  earlier = null;
   titleRange();
   remember();
   refresh();
