@@ -220,7 +220,7 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 	why, cut := "", ""
 	answered, done := g.asking(fmt.Sprintf("delay %s to %s", d.From, d.To), len(flows))
 	defer done()
-	asked := 0
+	asked, keptCells := 0, all.Kept
 	for part := range slices.Chunk(flows, flowsAtOnce) {
 		q := *q
 		q.Flows = nil
@@ -239,6 +239,7 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 		}
 		asked += len(part)
 		answered(len(part))
+		keptCells = min(keptCells, b.Kept)
 		why = cmp.Or(why, g.heldUp(&b.Basis))
 		for i := range part {
 			if ns, ok := d.add(&part[i], &b.Flows[i]); ok {
@@ -279,6 +280,10 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 	if delayWhy == "" && d.Measured == d.Flows && d.Outside == 0 {
 		delayWhy = fmt.Sprintf("off by more than %.0f %%, and within bounds", 100*MostDelayError)
 	}
+	lossWhy, lossOK := why, cut == "" && math.Abs(d.Lost-d.TruthLost) <= tolerance*d.TruthLost && (tolerance > 0 || d.Wrong == 0)
+	if lossWhy == "" && keptCells < 1 {
+		lossWhy = fmt.Sprintf("records are shortened to %.3g %% of the cells (record_bytes, budget), so that flows share cells", 100*keptCells)
+	}
 	what := fmt.Sprintf("%s to %s, %s", d.From, d.To, text.Counted(d.Flows, "flow"))
 	g.add(Row{
 		Line: d.line, Kind: query.KindDelay, What: what, OK: delayOK, NotJudged: delayWhy,
@@ -287,7 +292,7 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 			100*d.Median, 100*d.Worst, d.Outside, d.Refused, d.Cells),
 	})
 	g.add(Row{
-		Line: d.line, Kind: query.KindLoss, What: what, OK: cut == "" && math.Abs(d.Lost-d.TruthLost) <= tolerance*d.TruthLost && (tolerance > 0 || d.Wrong == 0), NotJudged: why,
+		Line: d.line, Kind: query.KindLoss, What: what, OK: lossOK, NotJudged: lossWhy,
 		Truth: fmt.Sprintf("%.0f packets", d.TruthLost), Answer: fmt.Sprintf("%.0f packets; %d flows not exact", d.Lost, d.Wrong),
 	})
 	return nil

@@ -42,7 +42,7 @@ func (a *answering) Ask(_ context.Context, q *query.Question) (any, error) {
 
 // several answers about each flow as if it were alone.
 func (a *answering) several(q *query.Question) (any, error) {
-	all := &query.Between{}
+	all := &query.Between{Kept: 1}
 	for _, flow := range q.Flows {
 		one := *q
 		one.Flow, one.Flows = flow, nil
@@ -55,6 +55,7 @@ func (a *answering) several(q *query.Question) (any, error) {
 			return nil, err
 		}
 		b := answer.(*query.Between)
+		all.Kept = min(all.Kept, b.Kept)
 		if all.Basis.Missing == nil {
 			all.Basis = b.Basis
 		}
@@ -122,7 +123,7 @@ func (a *answering) right(q *query.Question) any {
 	case query.KindCardinality:
 		return &query.Cardinality{Flows: exactly(a.truth.sent())}
 	case query.KindDelay:
-		b := &query.Between{From: q.From, To: q.To, Intervals: 4, Refused: 5, Cells: 100, HasDelay: true, HasLoss: true}
+		b := &query.Between{From: q.From, To: q.To, Intervals: 4, Refused: 5, Cells: 100, Kept: 1, HasDelay: true, HasLoss: true}
 		if q.Flow != "" {
 			b.Delay, b.Lost = query.Bounded{Value: 20.1e6, Low: 19e6, High: 21e6}, 10
 		}
@@ -298,6 +299,10 @@ func TestVerdicts(t *testing.T) {
 			a.(*query.Between).Lost = 11
 			return a, nil
 		}, "FAIL", nil},
+		{"loss is off in shortened records", query.KindLoss, func(a any) (any, error) {
+			a.(*query.Between).Lost, a.(*query.Between).Kept = 11, 0.6
+			return a, nil
+		}, "records are shortened to 60 % of the cells", nil},
 		{"loss is off by little in cells that others share", query.KindLoss, func(a any) (any, error) {
 			a.(*query.Between).Lost = 10.4
 			return a, nil
