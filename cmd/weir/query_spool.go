@@ -87,9 +87,10 @@ func (s *querySpool) elsewhere(records *store.Store, err error) error {
 	if n := records.Counts().Unkeyed; n != 0 && errors.Is(err, query.ErrNoRecords) {
 		err = fmt.Errorf("%w: %d records are under a network key that is not loaded: name its file with --key", err, n)
 	}
-	if kept := filepath.Join(s.Records, "collector"); records.Counts().Records == 0 && isFolder(kept) {
+	folder, absErr := filepath.Abs(s.Records) // as a configuration has names
+	if kept := filepath.Join(folder, "collector"); absErr == nil && records.Counts().Records == 0 && isFolder(kept) {
 		keys := ""
-		if key := filepath.Join(s.Records, lab.KeyFile); isFile(key) {
+		if key := filepath.Join(folder, lab.KeyFile); isFile(key) {
 			keys = fmt.Sprintf(" and keys = [%q]", key)
 		}
 		return fmt.Errorf("%w in %s: it is of a lab with [collector], whose collector has what it took in %s: ask a collector whose [collect] has data = %q%s (weir collect), or run the lab with --linger",

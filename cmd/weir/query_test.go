@@ -186,4 +186,10 @@ func TestQueryOfKeptLabWithCollector(t *testing.T) {
 	if out := ask("volume"); !strings.Contains(out, fmt.Sprintf("data = %q and keys = [%q] (weir collect)", kept, key)) {
 		t.Errorf("a lab with a key: %s", out)
 	}
+	// A configuration takes absolute names alone.
+	relative := weirCommand("query", "volume", "--records", ".")
+	relative.Dir = dir
+	if out, _ := relative.CombinedOutput(); !strings.Contains(string(out), fmt.Sprintf("data = %q and keys = [%q] (weir collect)", kept, key)) {
+		t.Errorf("of a relative folder: %s", out)
+	}
 }
