@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -101,6 +102,17 @@ func Refused(err error) bool {
 	return false
 }
 
+// ErrBroken is the Reason of a call whose connection ended before the answer was complete, as where the switch ended.
+var ErrBroken = errors.New("the connection ended before the answer was complete")
+
+// broken reports whether the connection of a call ended early. Errors that the switch itself sent are none of those.
+func broken(call *connect.Error) bool {
+	if connect.IsWireError(call) {
+		return false
+	}
+	return errors.Is(call, io.EOF) || errors.Is(call, io.ErrUnexpectedEOF) || errors.Is(call, unix.ECONNRESET) || errors.Is(call, unix.EPIPE)
+}
+
 // Reason reduces the error of a call to what its user should read.
 func Reason(err error) error {
 	if err == nil {
@@ -111,6 +123,9 @@ func Reason(err error) error {
 		return dial
 	}
 	var call *connect.Error
+	if errors.As(err, &call) && broken(call) {
+		return ErrBroken
+	}
 	if errors.As(err, &call) && (call.Code() == connect.CodeFailedPrecondition || call.Code() == connect.CodePermissionDenied) {
 		var faults []error // one on each line
 		for line := range strings.SplitSeq(call.Message(), "\n") {

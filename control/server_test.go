@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -403,6 +404,52 @@ func TestDialErrors(t *testing.T) {
 		}
 		if _, err := NewClient(tt.socket).FdbEntries(t.Context()); err == nil || Reason(err).Error() != tt.want {
 			t.Errorf("stream: got %v, want %q", Reason(err), tt.want)
+		}
+	}
+}
+
+// TestBroken: of a connection that ends before the answer is complete, the reason says that in plain words.
+func TestBroken(t *testing.T) {
+	const begun = "HTTP/1.1 200 OK\r\nContent-Type: application/connect+proto\r\nTransfer-Encoding: chunked\r\n\r\n"
+	for name, answer := range map[string]func(net.Conn){
+		"at once":           func(net.Conn) {}, // with a request unread, which resets the connection
+		"after the request": func(c net.Conn) { _, _ = http.ReadRequest(bufio.NewReader(c)) },
+		"within the answer": func(c net.Conn) { _, _ = http.ReadRequest(bufio.NewReader(c)); _, _ = io.WriteString(c, begun) },
+		"within its first part": func(c net.Conn) {
+			_, _ = http.ReadRequest(bufio.NewReader(c))
+			_, _ = io.WriteString(c, begun+"3\r\n\x00\x00\x00\r\n")
+		},
+	} {
+		path := filepath.Join(t.TempDir(), "s")
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				answer(c)
+				_ = c.Close()
+			}
+		}()
+		if _, err := NewClient(path).FdbEntries(t.Context()); Reason(err) != ErrBroken {
+			t.Errorf("%s, of a stream: %v", name, Reason(err))
+		}
+		if _, err := NewClient(path).Report(t.Context(), &api.ReportRequest{}); !strings.HasPrefix(name, "within") && Reason(err) != ErrBroken {
+			t.Errorf("%s: %v", name, Reason(err))
+		}
+		_ = l.Close()
+		<-served
+	}
+	// What the switch itself sends, and the caller's own end, are no broken connections.
+	for _, err := range []error{connect.NewError(connect.CodeUnavailable, errors.New("EOF")), context.Canceled, io.EOF} {
+		if errors.Is(Reason(err), ErrBroken) {
+			t.Errorf("%v is taken for a broken connection", err)
 		}
 	}
 }

@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
@@ -167,7 +170,24 @@ func (o *ctlOptions) call(ctx context.Context, most time.Duration, f func(contex
 	if control.Refused(err) {
 		return usageError(control.Reason(err))
 	}
-	return control.Reason(err)
+	if err = control.Reason(err); errors.Is(err, control.ErrBroken) {
+		return o.brokenOff(where)
+	}
+	return err
+}
+
+// brokenOff says why a switch did not complete its answer.
+func (o *ctlOptions) brokenOff(where string) error {
+	if o.address == "" {
+		c, err := net.Dial("unix", where)
+		if err == nil {
+			_ = c.Close()
+		}
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
+			return fmt.Errorf("the switch at %s ended before its answer was complete: its log says why, or that it was asked to", where)
+		}
+	}
+	return fmt.Errorf("the switch at %s closed the connection before its answer was complete: it ended (its log says why), or has as many clients as it takes (control.md, weir_control_refused_connections_total)", where)
 }
 
 // client returns a client of the switch that is meant, and where that is.

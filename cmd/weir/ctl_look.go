@@ -15,6 +15,7 @@ import (
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/pcapfile"
+	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 const filterHelp = `
@@ -32,6 +33,8 @@ func newTraceCommand(o *ctlOptions) *cobra.Command {
 		Long: `Trace follows the next packets that match FILTER through the stages, and prints what
 each stage did to them. Until they have come, batches take a slower path through
 the graph.
+
+Exit status: 0 if a packet came, or Ctrl-C ended the wait; 1 if none came.
 ` + filterHelp,
 		Example: `  weir ctl trace --count 3
   weir ctl trace udp and port 53`,
@@ -53,9 +56,14 @@ the graph.
 				return err
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), r)
+				err = printJSON(cmd.OutOrStdout(), r)
+			} else {
+				err = printTraces(cmd.OutOrStdout(), r)
 			}
-			return printTraces(cmd.OutOrStdout(), r)
+			if err == nil && len(r.Packets) == 0 {
+				return noPacket(q.Filter, wait)
+			}
+			return err
 		},
 	}
 	cmd.Flags().IntVarP(&count, "count", "c", 1, "follow so many packets, up to 1000")
@@ -64,11 +72,16 @@ the graph.
 	return cmd
 }
 
+// noPacket is the error of a trace that followed none.
+func noPacket(filter string, wait time.Duration) error {
+	if filter == "" {
+		return fmt.Errorf("no packet came within %v: wait longer with --wait, or see with \"weir ctl top\" whether any arrives", wait)
+	}
+	return fmt.Errorf("no packet that matches %q came within %v: wait longer with --wait, or see without the filter what arrives", filter, wait)
+}
+
 func printTraces(w io.Writer, r *api.TraceResponse) error {
 	var b strings.Builder
-	if len(r.Packets) == 0 {
-		b.WriteString("no such packet came\n")
-	}
 	for i, p := range r.Packets {
 		fmt.Fprintf(&b, "packet %d: %d bytes from %s\n", i+1, p.Length, p.Port)
 		for _, step := range p.Steps {
@@ -98,7 +111,8 @@ dropped by it (dropped).
 
 It ends after --count packets, after --duration, or by Ctrl-C. The switch keeps 8 MiB for
 what was captured and not yet sent; what comes beyond is not captured, but counted, and no
-packet waits.
+packet waits. If the switch ends meanwhile, what came before is in the file, and the
+status is 1.
 ` + filterHelp,
 		Example: `  weir ctl capture -w web.pcapng --count 100 tcp and port 80
   weir ctl capture -w - --at acl --edge dropped | tcpdump -r -
@@ -148,11 +162,13 @@ func runCapture(ctx context.Context, o *ctlOptions, co *captureOptions, stdout, 
 	w := &captureWriter{file: co.file, stdout: stdout}
 	defer func() { err = errors.Join(err, w.close()) }()
 	err = o.call(ctx, 0, func(ctx context.Context, c *control.Client) error { return w.receive(ctx, c, &co.q) })
-	if err != nil && ctx.Err() == nil { // what ends with ctx was asked for
-		return err
+	if ctx.Err() != nil { // what ends with ctx was asked for
+		err = nil
 	}
-	fmt.Fprintf(stderr, "captured %d packets; %d more were dropped for want of room\n", w.packets, w.dropped)
-	return nil
+	if err == nil || w.packets > 0 {
+		fmt.Fprintf(stderr, "captured %s; %d more were dropped for want of room\n", text.Counted(int(w.packets), "packet"), w.dropped)
+	}
+	return err
 }
 
 // captureWriter writes a stream of captured packets as pcapng.
@@ -163,6 +179,7 @@ type captureWriter struct {
 	out              *bufio.Writer
 	ng               *pcapfile.Writer
 	packets, dropped uint64
+	failed           bool // a write did: the error was returned, and out has no more to write
 }
 
 func (w *captureWriter) receive(ctx context.Context, c *control.Client, q *api.CaptureRequest) error {
@@ -179,6 +196,7 @@ func (w *captureWriter) receive(ctx context.Context, c *control.Client, q *api.C
 			}
 		}
 		if err := w.write(stream.Msg()); err != nil {
+			w.failed = true
 			return fmt.Errorf("write the capture: %w", err)
 		}
 	}
@@ -198,7 +216,7 @@ func (w *captureWriter) open() (err error) {
 }
 
 func (w *captureWriter) close() (err error) {
-	if w.out != nil {
+	if w.out != nil && !w.failed {
 		err = w.out.Flush()
 	}
 	if w.opened != nil {

@@ -23,7 +23,8 @@ func TestTrace(t *testing.T) {
 	l := r.load(t, 1000, 3000)
 	var out string
 	for range 20 { // until a packet comes that is not for the denied network
-		if out = r.ctl(t, "trace", "--wait", "3s", "udp and dst net 198.19.0.0/16 and not net 198.19.0.0/24"); out != "no such packet came\n" {
+		var status int
+		if status, out, _ = weir("ctl", "--socket", r.socket(r.name), "trace", "--wait", "3s", "udp and dst net 198.19.0.0/16 and not net 198.19.0.0/24"); status == 0 {
 			break
 		}
 	}
@@ -34,8 +35,9 @@ func TestTrace(t *testing.T) {
 			t.Errorf("want %q in\n%s", want, out)
 		}
 	}
-	if got := r.ctl(t, "trace", "--wait", "10ms", "tcp"); got != "no such packet came\n" {
-		t.Errorf("got %q", got)
+	none := "weir: no packet that matches \"tcp\" came within 10ms: wait longer with --wait, or see without the filter what arrives\n"
+	if status, stdout, stderr := weir("ctl", "--socket", r.socket(r.name), "trace", "--wait", "10ms", "tcp"); status != statusFailure || stdout != "" || stderr != none {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
 	}
 	for filter, want := range map[string]string{"tpc": "is no word of filters", "(": "ends too early"} {
 		if status, _, stderr := weir("ctl", "--socket", r.socket(r.name), "trace", filter); status != 2 || !strings.Contains(stderr, want) {
@@ -195,7 +197,7 @@ func (r *changingRouter) interruptCapture(t *testing.T) {
 	}
 	// The switch learns of the client's end when it sends.
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if status, _, _ := weir("ctl", "--socket", r.socket(r.name), "trace", "--wait", "1ms"); status == 0 {
+		if status, _, _ := weir("ctl", "--socket", r.socket(r.name), "trace", "--wait", "1ms"); status != statusUsage {
 			return
 		}
 	}
@@ -231,6 +233,74 @@ func TestCaptureRefused(t *testing.T) {
 	}
 }
 
+// TestLookedAtSwitchEnds: a capture, a trace and live rates say that the switch ended, and a capture has what came before.
+func TestLookedAtSwitchEnds(t *testing.T) {
+	b := newTestbed(t, 0)
+	for _, end := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
+		for _, look := range [][]string{{"capture", "--write", "-"}, {"trace", "--wait", "1m", "tcp"}, {"top", "--count", "0", "--interval", "100ms"}} {
+			p := b.start(t, b.config(t, "s1"))
+			cmd := weirCommand(append([]string{"ctl", "--socket", b.socket("s1")}, look...)...)
+			var stderr strings.Builder
+			cmd.Stderr = &stderr
+			out, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var first [1]byte // of a capture's header, or of rates
+			if look[0] == "trace" {
+				b.awaitLook(t)
+			} else if _, err := io.ReadFull(out, first[:]); err != nil {
+				t.Fatal(err)
+			}
+			if look[0] == "capture" {
+				b.exchange(t, 1)
+				b.awaitLook(t) // the packets of before are on their way
+			}
+			if err := p.cmd.Process.Signal(end); err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(out)
+			_, _ = cmd.Wait(), p.cmd.Wait()
+			said := strings.Contains(stderr.String(), "weir: the switch at "+b.socket("s1")+" ended before its answer was complete") ||
+				look[0] == "top" && strings.Contains(stderr.String(), "weir: no switch listens on") // between two looks
+			if cmd.ProcessState.ExitCode() != statusFailure || !said {
+				t.Errorf("%v, %v: status %d: %s", end, look, cmd.ProcessState.ExitCode(), &stderr)
+			}
+			if look[0] != "capture" || end == unix.SIGKILL { // a killed switch may not have sent them
+				continue
+			}
+			frames, _ := captured(t, bytes.NewReader(append(first[:], text...)))
+			if len(frames) != 2 || !strings.Contains(stderr.String(), "captured 2 packets; 0 more") {
+				t.Errorf("%d packets are captured: %s", len(frames), &stderr)
+			}
+		}
+	}
+}
+
+// awaitLook waits until a trace or a capture is under way, which is when a second one is refused.
+func (b *testbed) awaitLook(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if status, _, _ := weir("ctl", "--socket", b.socket("s1"), "trace", "--wait", "1ms"); status == statusUsage {
+			return
+		}
+	}
+	t.Fatal("no trace or capture begins")
+}
+
+// TestCaptureUnwritten: a capture that cannot be written says so once.
+func TestCaptureUnwritten(t *testing.T) {
+	b := newTestbed(t, 0)
+	b.start(t, b.config(t, "s1"))
+	status, _, stderr := weir("ctl", "--socket", b.socket("s1"), "capture", "-w", "/dev/full")
+	if want := "weir: write the capture: write /dev/full: no space left on device\n"; status != statusFailure || stderr != want {
+		t.Errorf("status %d: %q", status, stderr)
+	}
+}
+
 // TestTraceInterrupted: SIGTERM and Ctrl-C end a trace that waits as they end a capture.
 func TestTraceInterrupted(t *testing.T) {
 	b := newTestbed(t, 0)
@@ -259,7 +329,7 @@ func TestTraceInterrupted(t *testing.T) {
 			continue
 		default:
 		}
-		if status, _, _ := weir("ctl", "--socket", b.socket("s1"), "trace", "--wait", "1ms"); status != 0 {
+		if status, _, _ := weir("ctl", "--socket", b.socket("s1"), "trace", "--wait", "1ms"); status == statusUsage {
 			break
 		}
 	}
