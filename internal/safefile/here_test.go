@@ -24,6 +24,9 @@ func TestMay(t *testing.T) {
 		{filepath.Join(file, "new"), syscall.ENOTDIR, syscall.ENOTDIR},
 		{filepath.Join(file, "a", "new"), syscall.ENOTDIR, syscall.ENOTDIR},
 		{dir, nil, nil},
+		{"/proc/weir", ErrKernels, ErrKernels},
+		{"/proc/self/weir/spool", os.ErrNotExist, ErrKernels},
+		{"/sys/weir", ErrKernels, ErrKernels},
 	} {
 		if err := MayFill(tt.path); !errors.Is(err, tt.fill) {
 			t.Errorf("MayFill(%s): %v, want %v", tt.path, err, tt.fill)

@@ -19,6 +19,7 @@ import (
 var (
 	ErrNotRegular = errors.New("not a regular file")
 	ErrTooLarge   = errors.New("too large")
+	ErrKernels    = errors.New("no place for files")
 	ErrUntrusted  = errors.New("others may read or change it")
 )
 
