@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +36,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/worker"
+	"github.com/weirswitch/weir/internal/privilege"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/pipeline/packet"
@@ -123,6 +125,26 @@ func New(c *config.Config, o Options) (*Node, error) {
 	return n, nil
 }
 
+// checkPrivileges reports which capabilities the process lacks to open the ports that it does not have yet.
+func checkPrivileges(c *config.Config, given map[string]bool) error {
+	missing := privilege.MissingForPorts()
+	for i := range c.Ports {
+		if p := &c.Ports[i]; p.OnInterface() && !p.Disabled && !given[p.Name] && len(missing) > 0 {
+			return fmt.Errorf("no privilege to open ports on interfaces, as %s missing: run as root, or give the program capabilities (setcap cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_ipc_lock+ep FILE)", are(missing))
+		}
+	}
+	return nil
+}
+
+// are is "A is", or "A, B are".
+func are(names []string) string {
+	verb := " are"
+	if len(names) == 1 {
+		verb = " is"
+	}
+	return strings.Join(names, ", ") + verb
+}
+
 func (n *Node) setUp() (err error) {
 	c := n.config
 	var opened []port.Port // until the workers have them
@@ -145,6 +167,7 @@ func (n *Node) setUp() (err error) {
 	}
 	n.kernel = hostif.New(n.space.Do)
 	queues := 0
+	err = errors.Join(checkPrivileges(c, given), err) // first, as all else follows from it
 	for _, pc := range c.Ports {
 		if given[pc.Name] {
 			queues += n.options.Ports[pc.Name].Info().Queues

@@ -20,6 +20,22 @@ import (
 // them.
 var ForPorts = []cap.Value{cap.IPC_LOCK, cap.NET_RAW, cap.BPF, cap.PERFMON, cap.NET_ADMIN}
 
+// MissingForPorts names what of ForPorts the process has not and cannot do without to open a port; CAP_SYS_ADMIN has the powers
+// of bpf, as before Linux 5.8. Locked memory may be enough without ipc_lock, and kernels differ in what they want perfmon for.
+func MissingForPorts() (missing []string) {
+	now := cap.GetProc()
+	has := func(v cap.Value) bool {
+		on, err := now.GetFlag(cap.Effective, v)
+		return err == nil && on
+	}
+	for _, v := range []cap.Value{cap.NET_RAW, cap.NET_ADMIN, cap.BPF} {
+		if !has(v) && !(v == cap.BPF && has(cap.SYS_ADMIN)) {
+			missing = append(missing, strings.ToUpper(v.String()))
+		}
+	}
+	return missing
+}
+
 // Drop gives up all capabilities of the process but these, on all its
 // threads, for good: no program that it could execute would get them back. What the
 // process does not have is not asked for.
