@@ -40,3 +40,34 @@ func TestShadowed(t *testing.T) {
 		}
 	}
 }
+
+// TestContradictions: a rule that no packet matches is named with the reason, and no other.
+func TestContradictions(t *testing.T) {
+	for _, tt := range []struct {
+		rule Rule
+		want string
+	}{
+		{Rule{EtherType: "arp", Dst: "10.0.0.1"}, "ARP has no addresses"},
+		{Rule{EtherType: "arp", Protocol: "tcp"}, "ARP has no addresses"},
+		{Rule{EtherType: "arp", SrcMAC: "02:00:00:00:00:01", VLAN: "5"}, ""},
+		{Rule{EtherType: "ipv4", Src: "2001:db8::/32"}, "the other IP version than 2001:db8::/32"},
+		{Rule{EtherType: "ipv6", Dst: "10.0.0.0/8"}, "the other IP version than 10.0.0.0/8"},
+		{Rule{EtherType: "ipv6", Dst: "2001:db8::/32"}, ""},
+		{Rule{Protocol: "icmp", DstPort: "80"}, "have no ports"},
+		{Rule{Protocol: "sctp", SrcPort: "80"}, ""},
+		{Rule{DstPort: "80"}, ""},
+		{Rule{Protocol: "icmp", Dst: "2001:db8::/32"}, "write icmpv6"},
+		{Rule{Protocol: "icmpv6", Src: "10.0.0.0/8"}, "write icmp"},
+		{Rule{Protocol: "icmpv6", Src: "2001:db8::/32"}, ""},
+	} {
+		tt.rule.Action = Permit
+		c := Config{Default: Deny, Rules: []Rule{tt.rule}}
+		if err := c.Validate(nil); err != nil {
+			t.Fatalf("%+v: %v", tt.rule, err)
+		}
+		got := strings.Join(c.Warnings(), "; ")
+		if tt.want == "" && got != "" || tt.want != "" && (!strings.HasPrefix(got, "rule[0]: no packet matches it: ") || !strings.Contains(got, tt.want)) {
+			t.Errorf("%+v: %q, want %q", tt.rule, got, tt.want)
+		}
+	}
+}
