@@ -234,7 +234,7 @@ func station(key, text string, f *faults) (MAC, bool) {
 	}
 	mac := MAC(hw)
 	if !mac.learnable() {
-		f.add("%s.mac: %s is not the address of a station: groups and zero have no port", key, text)
+		f.add("%s.mac: %s is not the address of a station: groups and zero have no port: write the station's own, as its \"ip link\" shows it", key, text)
 		return MAC{}, false
 	}
 	return mac, true

@@ -174,7 +174,7 @@ func (f *faults) mac(key, text string) ([6]byte, bool) {
 	}
 	m := [6]byte(hw)
 	if m[0]&1 != 0 || m == ([6]byte{}) {
-		f.add("%s: %s is not the address of a station: groups and zero are none", key, text)
+		f.add("%s: %s is not the address of a station: groups and zero are none: write one whose first byte is even, as in \"02:00:00:00:00:01\"", key, text)
 		return m, false
 	}
 	return m, true
