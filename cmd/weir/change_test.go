@@ -141,6 +141,17 @@ func TestSetAndClear(t *testing.T) {
 	if got, _ := os.ReadFile(kept); !bytes.HasPrefix(got, []byte("# Kept.\n")) || !strings.Contains(differs, "+ stages.l3.route[1]") {
 		t.Errorf("saved as\n%s\nof %s", got, differs)
 	}
+	// A file that is not there gets the whole of it.
+	fresh := filepath.Join(r.dir, "fresh.toml")
+	expect("would write the whole configuration in force, with every default, into "+fresh+", which is a new file\n", "save", "--dry-run", fresh)
+	if _, err := os.Stat(fresh); err == nil {
+		t.Error("--dry-run wrote the file")
+	}
+	expect("wrote the whole configuration in force, with every default, into "+fresh+", which is a new file\n", "save", fresh)
+	expect("nothing differs\n", "reload", fresh)
+	expect("nothing differs\n", "save", fresh)
+	nowhere := filepath.Join(r.dir, "no", "fresh.toml")
+	refused("weir: write the configuration: stat "+filepath.Dir(nowhere)+": no such file or directory: name the switch's file, or a new one in a folder that is there and may be written\n", "save", nowhere)
 	// The file itself has none of it.
 	got := r.ctl(t, "reload")
 	for _, line := range []string{"- stages.acl.rule[0]", "- stages.l3.route[1]", "- stages.l3.neighbour[2]"} {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -61,25 +63,32 @@ changed since the switch has read it. Comments and all else in it stay as they a
 for comments directly above an element that is gone. It prints what changed, as
 reload does, and a reload finds nothing that differs.
 
-What cannot be written is named, and then FILE stays as it is.`,
+What cannot be written is named, and then FILE stays as it is. A FILE that is not there
+yet gets the whole configuration in force, with every default, as "show config" prints it.`,
 		Example: "  weir ctl save --dry-run /etc/weir/edge.toml\n  weir ctl save /etc/weir/edge.toml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := config.ReadFile(args[0])
-			if err != nil {
+			absent := errors.Is(err, fs.ErrNotExist)
+			if err != nil && !absent {
 				return usageError(err)
 			}
 			var inForce *config.Config
+			var whole string
 			err = o.call(cmd.Context(), o.timeout, func(ctx context.Context, c *control.Client) error {
 				r, err := c.Config(ctx, &api.ConfigRequest{})
 				if err != nil {
 					return err
 				}
+				whole = r.Toml
 				inForce, err = config.ParseAs("configuration in force", []byte(r.Toml))
 				return err
 			})
 			if err != nil {
 				return err
+			}
+			if absent {
+				return saveNew(cmd.OutOrStdout(), args[0], whole, dry)
 			}
 			saved, changes, err := config.Saved(text, inForce)
 			if err != nil {
@@ -104,6 +113,20 @@ What cannot be written is named, and then FILE stays as it is.`,
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print what would change, and leave FILE as it is")
 	return cmd
+}
+
+// saveNew writes the whole configuration into a file that is not there yet.
+func saveNew(w io.Writer, file, whole string, dry bool) error {
+	did := "would write"
+	err := safefile.MayFill(file)
+	if !dry && err == nil {
+		did, err = "wrote", safefile.Create(file, []byte(whole))
+	}
+	if err != nil {
+		return usageError(fmt.Errorf("write the configuration: %w: name the switch's file, or a new one in a folder that is there and may be written", err))
+	}
+	_, err = fmt.Fprintf(w, "%s the whole configuration in force, with every default, into %s, which is a new file\n", did, file)
+	return err
 }
 
 // change makes a call that changes the switch and prints what changed.

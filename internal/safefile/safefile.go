@@ -231,6 +231,19 @@ func Folder(path string, own func(name string) bool) error {
 	return nil
 }
 
+// Create makes a file that is not there, whole or not at all, which all may read.
+func Create(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
 // Replace writes a file anew in one step: a reader has the old text or the new one. Mode and owner stay, and of a link the file
 // that it leads to is replaced.
 func Replace(path string, text []byte) error {
