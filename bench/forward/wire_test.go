@@ -131,7 +131,7 @@ func TestWireOverPlainVeth(t *testing.T) {
 	if err := r.linked(linkWait); err == nil || !strings.Contains(err.Error(), "rx: the link is down (ip link set dev rx up), or has no carrier") {
 		t.Errorf("a far end that is down: %v", err)
 	}
-	if s := report.Sizes[0]; s.MRR <= 0 || !strings.HasPrefix(s.Source, "af_xdp") || !strings.Contains(s.Remarks(), "sent by af_xdp") {
+	if s := report.Sizes[0]; s.MRR <= 0 || !strings.HasPrefix(s.Source, "af_xdp") || !strings.Contains(strings.Join(s.Remarks(), "; "), "sent by af_xdp") {
 		t.Errorf("%+v", s)
 	}
 }
@@ -266,11 +266,11 @@ func TestWireRounds(t *testing.T) {
 		r.Rounds = append(r.Rounds, []WireSize{s})
 	}
 	r.conclude()
-	if s := r.Sizes[0]; s.Throughput != 200 || s.Burst != 20 || s.Rounds != 4 || s.Low != 100 || s.High != 400 || !strings.Contains(s.Remarks(), "median of 4 rounds, 100 to 400") {
-		t.Errorf("%+v: %s", s, s.Remarks())
+	if s := r.Sizes[0]; s.Throughput != 200 || s.Burst != 20 || s.Rounds != 4 || s.Low != 100 || s.High != 400 || !strings.Contains(strings.Join(s.Remarks(), "; "), "median of 4 rounds, 100 to 400") {
+		t.Errorf("%+v: %s", s, strings.Join(s.Remarks(), "; "))
 	}
-	if s := (WireSize{Rounds: 1, Low: 100, High: 100}); !strings.Contains(s.Remarks(), "the only round that is a result") || strings.Contains(s.Remarks(), "1 rounds") {
-		t.Error(s.Remarks())
+	if s := (WireSize{Rounds: 1, Low: 100, High: 100}); !strings.Contains(strings.Join(s.Remarks(), "; "), "the only round that is a result") || strings.Contains(strings.Join(s.Remarks(), "; "), "1 rounds") {
+		t.Error(strings.Join(s.Remarks(), "; "))
 	}
 	runs, invalid := r.Runs()
 	got := map[string][]float64{}
@@ -398,7 +398,7 @@ func TestWireFaults(t *testing.T) {
 		}
 	}
 	s := WireSize{Size: 64, MRR: 278_100, Throughput: 304_500}
-	if s.judge(); !strings.HasPrefix(s.Invalid, "throughput 304500 is above") || !strings.HasPrefix(s.Remarks(), "INVALID: ") {
+	if s.judge(); !strings.HasPrefix(s.Invalid, "throughput 304500 is above") || !strings.HasPrefix(strings.Join(s.Remarks(), "; "), "INVALID: ") {
 		t.Errorf("%+v", s)
 	}
 }
@@ -423,15 +423,15 @@ func TestWireContradictions(t *testing.T) {
 		{"nothing of a full load arrives", 872, 0, 900, all, "throughput 872 is above what arrived of a full load, 0", "INVALID"},
 		{"all is lost at a tenth", 872, 900, 950, lost(0, 1), "at 10 % of the throughput, at which nothing is to be lost, 100.0 % of the frames", "INVALID"},
 		{"much is lost at the throughput", 872, 900, 950, lost(3, 0.24), "at 100 % of the throughput, at which nothing is to be lost, 24.0 % of the frames", "INVALID"},
-		{"little is lost at the throughput", 872, 900, 950, lost(3, 0.0004), "", "0.04 % lost where latency was measured at 100 %"},
+		{"little is lost at the throughput", 872, 900, 950, lost(3, 0.0004), "", "unconfirmed: 0.04 % lost again at 100 % of the throughput, where latency was measured"},
 		{"everything is lost", 0, 0, 900, nil, "the device loses frames at any rate", "INVALID"},
 	} {
 		s := WireSize{Size: 64, Throughput: tt.throughput, MRR: tt.mrr, Offered: tt.offered, Latency: tt.latency}
 		if s.judge(); !strings.HasPrefix(s.Invalid, tt.invalid) || (tt.invalid == "") != (s.Invalid == "") {
 			t.Errorf("%s: INVALID %q", tt.what, s.Invalid)
 		}
-		if !strings.Contains(s.Remarks(), tt.remark) || tt.remark == "" && s.Remarks() != "" {
-			t.Errorf("%s: remarks %q", tt.what, s.Remarks())
+		if !strings.Contains(strings.Join(s.Remarks(), "; "), tt.remark) || tt.remark == "" && strings.Join(s.Remarks(), "; ") != "" {
+			t.Errorf("%s: remarks %q", tt.what, strings.Join(s.Remarks(), "; "))
 		}
 	}
 	for _, s := range []Sample{{NDR: found{Rate: 872}}, {PDR: found{Rate: 872}}} {
@@ -497,18 +497,18 @@ func TestWireArrived(t *testing.T) {
 func TestWireLatencyRate(t *testing.T) {
 	s := WireSize{Size: 64, Throughput: 684_645, Limited: true, Latency: []WireLatency{{Share: 0.1, Rate: 68_000}, {Share: 0.9, Rate: 500_000}, {Share: 1, Rate: 150_900}}}
 	want := "latency at 100 % was measured at 150900 fps, 22 % of the throughput"
-	if got := s.Remarks(); !strings.Contains(got, want) || strings.Contains(got, "latency at 10 %") {
+	if got := strings.Join(s.Remarks(), "; "); !strings.Contains(got, want) || strings.Contains(got, "latency at 10 %") {
 		t.Errorf("%q", got)
 	}
-	if !strings.Contains(s.Remarks(), "latency at 90 %") {
-		t.Errorf("%q", s.Remarks())
+	if !strings.Contains(strings.Join(s.Remarks(), "; "), "latency at 90 %") {
+		t.Errorf("%q", strings.Join(s.Remarks(), "; "))
 	}
 	var csv strings.Builder
 	if err := (&WireReport{Sizes: []WireSize{s}}).WriteCSV(&csv); err != nil || !strings.Contains(csv.String(), "64,latency_rate,100 % of throughput,150900,fps,source-limited\n") {
 		t.Errorf("%v: %s", err, &csv)
 	}
 	s.Latency[1].Rate, s.Latency[2].Rate = 0.97*0.9*s.Throughput, s.Throughput
-	if got := s.Remarks(); strings.Contains(got, "latency") {
+	if got := strings.Join(s.Remarks(), "; "); strings.Contains(got, "latency") {
 		t.Errorf("%q", got)
 	}
 }
@@ -583,6 +583,56 @@ func TestWireBounds(t *testing.T) {
 	}
 }
 
+// TestWireUnconfirmed: a throughput that lost frames again where latency was measured is marked in text, page and table, and the mark is explained.
+func TestWireUnconfirmed(t *testing.T) {
+	size := func(loss float64, limited bool, invalid string) *WireReport {
+		s := WireSize{Size: 64, Throughput: 800, Offered: 2000, MRR: 900, Limited: limited, Invalid: invalid, Latency: []WireLatency{{Share: 1, Rate: 800, Loss: loss, P99: 7e3}}}
+		return &WireReport{Sizes: []WireSize{s}}
+	}
+	for _, tt := range []struct {
+		r           *WireReport
+		mark        string
+		hollow      int
+		legend      bool
+		remarkBegin string
+	}{
+		{size(0, false, ""), "", 0, false, ""},
+		{size(0.001, false, ""), "unconfirmed", 1, true, "unconfirmed: 0.1 % lost again at 100 %"},
+		{size(0.001, true, ""), "source-limited", 0, true, "source-limited: "},
+		{size(0.001, false, "it is none"), "INVALID", 0, false, "INVALID: it is none"},
+	} {
+		var text, page, table strings.Builder
+		if err := errors.Join(tt.r.WriteText(&text), tt.r.WriteHTML(&page), tt.r.WriteCSV(&table)); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(table.String(), "\n64,throughput,,800,fps,"+tt.mark+"\n") {
+			t.Errorf("%q: the table is %s", tt.mark, &table)
+		}
+		if n := strings.Count(page.String(), `<circle class="again"`); n != tt.hollow || !strings.Contains(page.String(), ">"+tt.mark+"</td></tr>\n</tbody>") {
+			t.Errorf("%q: the page is %s", tt.mark, &page)
+		}
+		if strings.Contains(text.String(), "\n"+unconfirmed+": "+unconfirmedMeans+"\n") != tt.legend || !strings.Contains(text.String(), "\n64 B: "+tt.remarkBegin) != (tt.remarkBegin == "") {
+			t.Errorf("%q: the text is %s", tt.mark, &text)
+		}
+	}
+}
+
+// TestWireRemarks: the page has what is to be said of a size below the table, at its full width.
+func TestWireRemarks(t *testing.T) {
+	r := WireReport{Sizes: []WireSize{{Size: 64, Throughput: 800, MRR: 900, Source: "af_packet", Rounds: 1}, {Size: 128, Throughput: 800, MRR: 900, Invalid: "it is none"}}}
+	var page strings.Builder
+	if err := r.WriteHTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	want := `<dl class="remarks">
+<dt>64 B</dt><dd><ul><li>the only round that is a result</li><li>sent by af_packet</li></ul></dd>
+<dt>128 B</dt><dd class="invalid"><ul><li>INVALID: it is none</li></ul></dd>
+</dl>`
+	if !strings.Contains(page.String(), want) {
+		t.Errorf("%s", &page)
+	}
+}
+
 // TestWireBuffer: the buffer is by the rate at which bursts were sent: the same device has the same number of frames behind a slow source and a
 // fast one, and at the line's rate RFC 9004's time.
 func TestWireBuffer(t *testing.T) {
@@ -601,8 +651,8 @@ func TestWireBuffer(t *testing.T) {
 	} {
 		s := tt.s
 		s.buffer()
-		if math.Abs(s.BufferFrames-tt.frames) > 1e-6 || math.Abs(s.BufferNs-tt.ns) > 1 || s.BurstRate != tt.fps || !strings.Contains(s.Remarks(), tt.remark) || tt.remark == "" && s.Remarks() != "" {
-			t.Errorf("%s: %+v, %q", tt.what, s, s.Remarks())
+		if math.Abs(s.BufferFrames-tt.frames) > 1e-6 || math.Abs(s.BufferNs-tt.ns) > 1 || s.BurstRate != tt.fps || !strings.Contains(strings.Join(s.Remarks(), "; "), tt.remark) || tt.remark == "" && strings.Join(s.Remarks(), "; ") != "" {
+			t.Errorf("%s: %+v, %q", tt.what, s, strings.Join(s.Remarks(), "; "))
 		}
 	}
 }

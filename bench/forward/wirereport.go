@@ -25,19 +25,69 @@ func (r *WireReport) WriteText(w io.Writer) error {
 		fmt.Fprintf(w, "%s\n\n", text)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "frame B\tthroughput fps\tof the line\tmost that arrives\tp50 us at 50 %\tp99.9 us\tburst frames\tbuffer us\t  remarks")
-	bounds := false
+	fmt.Fprintln(t, "frame B\tthroughput fps\tof the line\tmost that arrives\tp50 us at 50 %\tp99.9 us\tburst frames\tbuffer us\t  mark")
+	bounds, again := false, false
 	for i := range r.Sizes {
 		s := &r.Sizes[i]
 		l := s.at(0.5)
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", s.Size, s.Carries(), s.OfLine(), s.Most(), micro(l.P50), micro(l.P999), s.Longest(), micro(s.BufferNs), s.Remarks())
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", s.Size, s.Carries(), s.OfLine(), s.Most(), micro(l.P50), micro(l.P999), s.Longest(), micro(s.BufferNs), s.Marks())
 		bounds = bounds || s.Limited || s.mrrLimited() || s.BurstLimited
+		again = again || s.Unconfirmed()
 	}
-	if err := t.Flush(); err != nil || !bounds {
+	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s: %s\n", atLeast, boundMeans)
+	var below strings.Builder
+	if bounds {
+		fmt.Fprintf(&below, "%s: %s\n", atLeast, boundMeans)
+	}
+	if again {
+		fmt.Fprintf(&below, "%s: %s\n", unconfirmed, unconfirmedMeans)
+	}
+	for i := range r.Sizes {
+		for _, text := range r.Sizes[i].Remarks() {
+			fmt.Fprintf(&below, "%d B: %s\n", r.Sizes[i].Size, text)
+		}
+	}
+	if below.Len() == 0 {
+		return nil
+	}
+	_, err := io.WriteString(w, "\n"+below.String())
 	return err
+}
+
+// unconfirmed is the mark of a throughput at which frames were lost again.
+const (
+	unconfirmed      = "unconfirmed"
+	unconfirmedMeans = "frames were lost again at this throughput or below it, when latency was measured: the device loses none at a somewhat lower rate, or the machine was busy for a moment"
+)
+
+// Unconfirmed reports that a trial of latency lost frames at a rate at which the search for the throughput lost none. What is lost beyond
+// a bound makes the figures INVALID.
+func (s *WireSize) Unconfirmed() bool {
+	return s.Invalid == "" && slices.ContainsFunc(s.Latency, func(l WireLatency) bool { return l.Loss > 0 })
+}
+
+// Marks are what the throughput is to be read with, in words; empty: nothing.
+func (s *WireSize) Marks() string { return s.throughputMark() + s.busyMark() }
+
+func (s *WireSize) throughputMark() string {
+	m := s.mark(s.Limited)
+	if m == "" && s.Unconfirmed() {
+		return unconfirmed
+	}
+	return m
+}
+
+// busyMark follows other marks, without a blank where it is the only one.
+func (s *WireSize) busyMark() string {
+	switch {
+	case !s.Activity.Busy():
+		return ""
+	case s.throughputMark() == "":
+		return "busy"
+	}
+	return " busy"
 }
 
 // atLeast is written before a lower bound.
@@ -186,9 +236,8 @@ func (s *WireSize) OfLine() string {
 	return share
 }
 
-// Remarks are what a reader must know of the figures.
-func (s *WireSize) Remarks() string {
-	var all []string
+// Remarks are what a reader must know of the figures, the worst first.
+func (s *WireSize) Remarks() (all []string) {
 	if s.Invalid != "" {
 		all = append(all, "INVALID: "+s.Invalid)
 	}
@@ -213,7 +262,7 @@ func (s *WireSize) Remarks() string {
 	}
 	for _, l := range s.Latency {
 		if l.Loss > 0 && s.Invalid == "" {
-			all = append(all, fmt.Sprintf("%s lost where latency was measured at %.0f %%", percent(l.Loss), 100*l.Share))
+			all = append(all, fmt.Sprintf("%s: %s lost again at %.0f %% of the throughput, where latency was measured", unconfirmed, percent(l.Loss), 100*l.Share))
 		}
 		if asked := l.Share * s.Throughput; l.Rate < leastReached*asked {
 			all = append(all, fmt.Sprintf("latency at %.0f %% was measured at %.0f fps, %.0f %% of the throughput, as the source sent no more", 100*l.Share, l.Rate, 100*l.Rate/s.Throughput))
@@ -232,14 +281,14 @@ func (s *WireSize) Remarks() string {
 	if s.Duplicated > 0 || s.Reordered > 0 {
 		all = append(all, fmt.Sprintf("%d duplicated, %d reordered", s.Duplicated, s.Reordered))
 	}
-	return strings.Join(all, "; ")
+	return all
 }
 
 // leastReached is how much of the rate that was asked for a source must have sent for a figure to be called by that rate.
 const leastReached = 0.95
 
 // WriteCSV writes a line for each figure: size, figure, at, value, unit, mark. The mark is INVALID where the size's figures are no result,
-// source-limited where the source, not the device, set the figure, or empty; "busy" follows it where others took much of the machine.
+// source-limited where the source, not the device, set the figure, unconfirmed at a throughput that lost frames again, or empty; "busy" follows it where others took much of the machine.
 func (r *WireReport) WriteCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	_ = c.Write([]string{"frame_bytes", "figure", "at", "value", "unit", "mark"}) // Flush has the error
@@ -256,7 +305,7 @@ func (r *WireReport) WriteCSV(w io.Writer) error {
 			write(figure, at, strconv.FormatFloat(value, 'f', -1, 64), unit, limited)
 		}
 		write("source", s.Source, "", "", false)
-		line("throughput", "", s.Throughput, "fps", s.Limited)
+		_ = c.Write([]string{strconv.Itoa(s.Size), "throughput", "", strconv.FormatFloat(s.Throughput, 'f', -1, 64), "fps", s.Marks()})
 		line("line", "", s.Line, "fps", false)
 		line("mrr", "", s.MRR, "fps", s.mrrLimited())
 		line("burst", "", s.Burst, "frames", s.BurstLimited)
@@ -335,8 +384,8 @@ type diagram struct {
 	Legend      string // of its marks; empty: all points are results
 }
 
-// diagramLine has a mark for each point: a disc for a result, a hollow triangle for a lower bound that the source sets, a cross where the
-// figures are INVALID.
+// diagramLine has a mark for each point: a disc for a result, a hollow triangle for a lower bound that the source sets, a hollow disc for a
+// throughput that lost frames again, a cross where the figures are INVALID.
 type diagramLine struct {
 	Name, Colour, Points string
 	Marks                []diagramMark
@@ -344,7 +393,7 @@ type diagramLine struct {
 
 type diagramMark struct {
 	X, Y float64
-	Kind string // "", bench.SourceLimited or bench.Invalid
+	Kind string // "", bench.SourceLimited, unconfirmed or bench.Invalid
 	What string // shown while the pointer is on it
 }
 
@@ -450,7 +499,7 @@ func newDiagram(title, x, y string, formatX, formatY func(float64) string, logY 
 			switch kind {
 			case bench.SourceLimited:
 				what = formatX(c.x[j]) + ": " + c.bound + formatY(c.y[j]) + ", " + kind
-			case bench.Invalid:
+			case bench.Invalid, unconfirmed:
 				what += ", " + kind
 			}
 			line.Marks = append(line.Marks, diagramMark{640 * across.at(c.x[j]), 240 - 240*up.at(c.y[j]), kind, what})
@@ -481,7 +530,7 @@ func (r *WireReport) diagrams() []diagram {
 	for i := range r.Sizes {
 		s := &r.Sizes[i]
 		through.x, through.y = append(through.x, float64(s.Size)), append(through.y, s.Throughput)
-		through.marks = append(through.marks, s.mark(s.Limited))
+		through.marks = append(through.marks, s.throughputMark())
 		if s.Line > 0 {
 			line.x, line.y = append(line.x, float64(s.Size)), append(line.y, s.Line)
 		}
@@ -515,7 +564,7 @@ func (r *WireReport) diagrams() []diagram {
 // legend explains the marks of a diagram that are not those of results.
 func legend(limited string, curves ...curve) string {
 	var all []string
-	for _, m := range []struct{ kind, text string }{{"", "● a result."}, {bench.SourceLimited, limited}, {bench.Invalid, "✕ INVALID: no result, see the remarks."}} {
+	for _, m := range []struct{ kind, text string }{{"", "● a result."}, {bench.SourceLimited, limited}, {unconfirmed, "○ " + unconfirmed + ": " + unconfirmedMeans + "."}, {bench.Invalid, "✕ INVALID: no result, see the remarks."}} {
 		if slices.ContainsFunc(curves, func(c curve) bool { return slices.Contains(c.marks, m.kind) }) {
 			all = append(all, m.text)
 		}
@@ -541,7 +590,8 @@ var wirePage = template.Must(template.New("wire").Funcs(template.FuncMap{
 <style>
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #1a1a1a; background: #fff }
 table { border-collapse: collapse; margin: 1em 0 } th, td { padding: .2em .8em; border-bottom: 1px solid #ccc; text-align: right }
-td:last-child, th:last-child, .facts th { text-align: left } .invalid { color: #b00020; font-weight: bold }
+td:last-child, th:last-child, .facts th { text-align: left } td { white-space: nowrap } .facts td { white-space: normal }
+.remarks dt { font-weight: bold } .remarks dd { margin: 0 } .remarks ul { margin: .2em 0 .8em; padding-left: 1.5em } .invalid { color: #b00020; font-weight: bold }
 svg { max-width: 100%; height: auto } text { font: 12px system-ui, sans-serif }
 </style></head><body>
 <h1>{{.Report.Title}}</h1>
@@ -550,20 +600,23 @@ svg { max-width: 100%; height: auto } text { font: 12px system-ui, sans-serif }
 {{end}}<table class="facts"><tbody>
 {{range .Facts}}<tr><th scope="row">{{.Name}}</th><td>{{.Value}}</td></tr>
 {{end}}</tbody></table>
-<table><thead><tr><th>frame B</th><th>throughput fps</th><th>of the line</th><th>most that arrives fps</th><th>burst frames</th><th>bursts at fps</th><th>buffer frames</th><th>buffer us</th><th>remarks</th></tr></thead><tbody>
-{{range .Report.Sizes}}<tr><td>{{.Size}}</td><td>{{.Carries}}</td><td>{{.OfLine}}</td><td>{{.Most}}</td><td>{{.Longest}}</td><td>{{n .BurstRate}}</td><td>{{if .BufferNs}}{{n .BufferFrames}}{{else}}-{{end}}</td><td>{{us .BufferNs}}</td><td{{if .Invalid}} class="invalid"{{end}}>{{.Remarks}}</td></tr>
+<table><thead><tr><th>frame B</th><th>throughput fps</th><th>of the line</th><th>most that arrives fps</th><th>burst frames</th><th>bursts at fps</th><th>buffer frames</th><th>buffer us</th><th>mark</th></tr></thead><tbody>
+{{range .Report.Sizes}}<tr><td>{{.Size}}</td><td>{{.Carries}}</td><td>{{.OfLine}}</td><td>{{.Most}}</td><td>{{.Longest}}</td><td>{{n .BurstRate}}</td><td>{{if .BufferNs}}{{n .BufferFrames}}{{else}}-{{end}}</td><td>{{us .BufferNs}}</td><td{{if .Invalid}} class="invalid"{{end}}>{{.Marks}}</td></tr>
 {{end}}</tbody></table>
+<dl class="remarks">
+{{range .Report.Sizes}}{{$size := .}}{{with .Remarks}}<dt>{{$size.Size}} B</dt><dd{{if $size.Invalid}} class="invalid"{{end}}><ul>{{range .}}<li>{{.}}</li>{{end}}</ul></dd>
+{{end}}{{end}}</dl>
 {{range .Diagrams}}<h2>{{.Title}}</h2>
 <svg viewBox="-80 -20 870 310" role="img" aria-label="{{.Title}}"><rect width="640" height="240" fill="none" stroke="#999"/>
 {{range .XTicks}}<path d="M{{.At}} 0V240" stroke="#e5e5e5"/><text x="{{.At}}" y="256" text-anchor="middle">{{.Label}}</text>{{end}}
 {{range .YTicks}}<path d="M0 {{.At}}H640" stroke="#e5e5e5"/><text x="-8" y="{{.At}}" dy="4" text-anchor="end">{{.Label}}</text>{{end}}
 <text x="320" y="278" text-anchor="middle">{{.X}}</text><text x="0" y="-8">{{.Y}}</text>
 {{range $i, $l := .Lines}}<polyline points="{{$l.Points}}" fill="none" stroke="{{$l.Colour}}" stroke-width="2"/><text x="655" y="0" dy="{{$i}}.2em" style="font-size:14px" fill="{{$l.Colour}}">{{$l.Name}}</text>
-{{range .Marks}}<g stroke="{{$l.Colour}}" stroke-width="2" fill="{{if .Kind}}#fff{{else}}{{$l.Colour}}{{end}}">{{if eq .Kind "source-limited"}}<path class="bound" d="M{{.X}} {{.Y}}m0 -6l6 10h-12z"/>{{else if eq .Kind "INVALID"}}<path class="none" d="M{{.X}} {{.Y}}m-5 -5l10 10m0 -10l-10 10"/>{{else}}<circle cx="{{.X}}" cy="{{.Y}}" r="3"/>{{end}}<title>{{.What}}</title></g>
+{{range .Marks}}<g stroke="{{$l.Colour}}" stroke-width="2" fill="{{if .Kind}}#fff{{else}}{{$l.Colour}}{{end}}">{{if eq .Kind "source-limited"}}<path class="bound" d="M{{.X}} {{.Y}}m0 -6l6 10h-12z"/>{{else if eq .Kind "INVALID"}}<path class="none" d="M{{.X}} {{.Y}}m-5 -5l10 10m0 -10l-10 10"/>{{else if .Kind}}<circle class="again" cx="{{.X}}" cy="{{.Y}}" r="4"/>{{else}}<circle cx="{{.X}}" cy="{{.Y}}" r="3"/>{{end}}<title>{{.What}}</title></g>
 {{end}}{{end}}</svg>
 {{with .Legend}}<p class="legend">{{.}}</p>
 {{end}}{{end}}<h2>Latency</h2>
-<table><thead><tr><th>frame B</th><th>load</th><th>fps</th><th>lost</th><th>min us</th><th>p50</th><th>p99</th><th>p99.9</th><th>max</th><th>variation us</th><th>remarks</th></tr></thead><tbody>
+<table><thead><tr><th>frame B</th><th>load</th><th>fps</th><th>lost</th><th>min us</th><th>p50</th><th>p99</th><th>p99.9</th><th>max</th><th>variation us</th><th>mark</th></tr></thead><tbody>
 {{range .Report.Sizes}}{{$size := .}}{{range .Latency}}<tr><td>{{$size.Size}}</td><td>{{pc .Share}}</td><td>{{n .Rate}}</td><td>{{loss .Loss}}</td><td>{{us .Least}}</td><td>{{us .P50}}</td><td>{{us .P99}}</td><td>{{us .P999}}</td><td>{{us .Most}}</td><td>{{us .PDV}}</td><td{{if $size.Invalid}} class="invalid"{{end}}>{{$size.LatencyMark .}}</td></tr>
 {{end}}{{end}}</tbody></table>
 <p>Latency is of every frame, from the source's clock reading before it is sent to the sink's program at reception, so it has the machine's own share. The variation is the 99.9th percentile less the least (RFC 8219, 7.3.1).

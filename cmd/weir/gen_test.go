@@ -416,6 +416,61 @@ func TestGenOnTerminal(t *testing.T) {
 	}
 }
 
+// TestSinkOnTerminal: a terminal has a line each second of what arrives and how much of the run is done; else nothing is there but "receiving".
+func TestSinkOnTerminal(t *testing.T) {
+	netnstest.Require(t)
+	a, b := netnstest.New(t, "wst"), netnstest.New(t, "wst")
+	for _, err := range []error{
+		netns.AddVeth(netns.End{Namespace: a, Name: "a"}, netns.End{Namespace: b, Name: "b"}, netns.Veth{}),
+		a.SetUp("a"), b.SetUp("b"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	near, far := openTerminal(t)
+	receiving, said := make(chan struct{}), make(chan string, 1)
+	go func() {
+		var text strings.Builder
+		buf := make([]byte, 4096)
+		for begun := false; ; {
+			n, err := near.Read(buf)
+			text.Write(buf[:n])
+			if !begun && strings.Contains(text.String(), "receiving on ") {
+				begun = true
+				close(receiving)
+			}
+			if err != nil { // a terminal without a far end is EIO
+				said <- text.String()
+				return
+			}
+		}
+	}()
+	status := make(chan int, 1)
+	var out bytes.Buffer
+	go func() {
+		status <- run(strings.Fields("sink -i b --sink packet --json --count 2500 --namespace "+b.Name()), strings.NewReader(""), &out, far)
+		far.Close()
+	}()
+	<-receiving
+	if sent, _, errs := weir(strings.Fields("gen -i a --source packet --rate 1000 --count 2500 --namespace " + a.Name())...); sent != statusGood {
+		t.Errorf("gen: status %d: %s", sent, errs)
+	}
+	var s sinkReport
+	if got := <-status; got != statusGood || json.Unmarshal(out.Bytes(), &s) != nil || s.Packets != 2500 {
+		t.Errorf("status %d: %s", got, &out)
+	}
+	text := <-said
+	for _, want := range []string{" %): ", " packets, ", " packets/s, ", "bit/s, lost 0, foreign "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in %q", want, text)
+		}
+	}
+	if _, _, errs := weir(strings.Fields("sink -i b --idle 1ms --namespace " + b.Name())...); strings.Contains(errs, "packets/s") {
+		t.Errorf("without a terminal: %q", errs)
+	}
+}
+
 // openTerminal makes a pseudo-terminal; what is written to far is read from near.
 func openTerminal(t *testing.T) (near, far *os.File) {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirswitch/weir/dataplane/traffic"
+	"github.com/weirswitch/weir/internal/progress"
 )
 
 // sinkOptions are the flags of weir sink.
@@ -52,7 +53,8 @@ With --latency it reports the stream of "weir gen --latency" by itself. Its
 packets pass to an AF_PACKET socket, so their latency has the way to user space
 in it.
 
-It says "receiving" on standard error as soon as no packet can be missed. It
+It says "receiving" on standard error as soon as no packet can be missed; on a
+terminal, a line there has what arrives, each second. It
 ends after --duration, when --count packets have arrived, when nothing of the
 run has arrived for --idle, or at SIGINT. So --idle has to be longer than it
 takes to start gen.
@@ -109,7 +111,10 @@ func runSink(ctx context.Context, o sinkOptions, stdout, stderr io.Writer) (err 
 		defer func() { err = errors.Join(err, probe.Close()) }()
 	}
 	fmt.Fprintf(stderr, "receiving on %s\n", port)
+	seen, stop := watchReceiving(stderr, o.End)
+	o.Seen = seen
 	r, err := traffic.Receive(ctx, sink, o.End)
+	stop()
 	if err != nil {
 		return err
 	}
@@ -126,6 +131,38 @@ func runSink(ctx context.Context, o sinkOptions, stdout, stderr io.Writer) (err 
 	// The stream's packets are foreign to the sink of the load, and the load's to the stream's.
 	report.Foreign -= min(report.Foreign, stream.Packets)
 	return errors.Join(report.print(stdout, o.asJSON), report.nothing())
+}
+
+// watchReceiving returns a function that writes what a sink has received, each second, and how much of the run is done, if w is a
+// terminal. The last line stays.
+func watchReceiving(w io.Writer, end traffic.End) (seen func(*traffic.Report), stop func()) {
+	if !progress.Terminal(w) {
+		return nil, func() {}
+	}
+	start := time.Now()
+	at, before, drawn := start, traffic.Report{}, false
+	seen = func(r *traffic.Report) {
+		now := time.Now()
+		seconds := now.Sub(at).Seconds()
+		if seconds < 1 {
+			return
+		}
+		done := ""
+		switch {
+		case end.Count > 0:
+			done = fmt.Sprintf(" (%.0f %%)", 100*min(float64(r.Unique())/float64(end.Count), 1))
+		case end.Duration > 0:
+			done = fmt.Sprintf(" (%.0f %%)", 100*min(float64(now.Sub(start))/float64(end.Duration), 1))
+		}
+		fmt.Fprintf(w, "\r\x1b[K%3.0f s%s: %s packets, %s packets/s, %sbit/s, lost %d, foreign %d", now.Sub(start).Seconds(), done,
+			scaled(float64(r.Packets)), scaled(float64(r.Packets-before.Packets)/seconds), scaled(8*float64(r.Bytes-before.Bytes)/seconds), r.Lost(r.NextSeq), r.Foreign)
+		at, before, drawn = now, *r, true
+	}
+	return seen, func() {
+		if drawn {
+			fmt.Fprintln(w)
+		}
+	}
 }
 
 // sinkReport is the JSON form.

@@ -130,6 +130,8 @@ type End struct {
 	Duration time.Duration
 	Count    uint64        // of packets, without duplicates
 	Idle     time.Duration // without a packet of the run, from the start on
+	// Seen gets each report, if it is there.
+	Seen func(*Report)
 }
 
 // Receive takes a sink's report ten times a second until an end has come, or ctx ends, and returns the last one.
@@ -147,6 +149,9 @@ func Receive(ctx context.Context, sink Sink, end End) (*Report, error) {
 		r, err := sink.Report()
 		if err != nil {
 			return nil, err
+		}
+		if end.Seen != nil {
+			end.Seen(r)
 		}
 		if r.Packets != last {
 			last, changed = r.Packets, time.Now()
