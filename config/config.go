@@ -93,12 +93,20 @@ func LoadFor(path string, check func(*Config) error) (*Config, error) {
 	return c, nil
 }
 
-// warnings says which stages of the graph cannot do anything as they are configured.
+// warnings are StageWarnings of a file.
 func (c *Config) warnings(path string) (all []string) {
+	for _, text := range c.StageWarnings() {
+		all = append(all, path+": "+text)
+	}
+	return all
+}
+
+// StageWarnings says what stages of the graph cannot do as they are configured, each with its full key.
+func (c *Config) StageWarnings() (all []string) {
 	for _, name := range c.Switch.Graph {
 		if w, ok := c.Stages[name].(interface{ Warnings() []string }); ok {
 			for _, text := range w.Warnings() {
-				all = append(all, fmt.Sprintf("%s: stages.%s.%s", path, name, text))
+				all = append(all, fmt.Sprintf("stages.%s.%s", name, text))
 			}
 		}
 	}

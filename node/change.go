@@ -19,8 +19,9 @@ import (
 
 // inForce is a configuration and its text. It never changes.
 type inForce struct {
-	config *config.Config
-	text   string
+	config   *config.Config
+	text     string
+	warnings []string // of its stages
 }
 
 func newInForce(c *config.Config) (*inForce, error) {
@@ -28,7 +29,7 @@ func newInForce(c *config.Config) (*inForce, error) {
 	if err := c.Dump(&text); err != nil {
 		return nil, err
 	}
-	return &inForce{c, text.String()}, nil
+	return &inForce{c, text.String(), c.StageWarnings()}, nil
 }
 
 // Reload puts the text of a file into force, or without one the configuration's own file
@@ -59,7 +60,8 @@ func (n *Node) Set(q *api.SetRequest) (*api.ChangeResponse, error) {
 func (n *Node) Change(next func(now *config.Config) (*config.Config, error)) (*api.ChangeResponse, error) {
 	n.changing.Lock()
 	defer n.changing.Unlock()
-	old := n.inForce.Load().config
+	before := n.inForce.Load()
+	old := before.config
 	c, err := next(old)
 	if err != nil {
 		return nil, err
@@ -101,6 +103,12 @@ func (n *Node) Change(next func(now *config.Config) (*config.Config, error)) (*a
 	r := &api.ChangeResponse{}
 	for _, x := range changes {
 		r.Changes = append(r.Changes, &api.Change{Key: x.Key, Old: x.Old, New: x.New})
+	}
+	for _, text := range force.warnings {
+		if !slices.Contains(before.warnings, text) {
+			n.log.Warn(text)
+			r.Warnings = append(r.Warnings, text)
+		}
 	}
 	return r, nil
 }

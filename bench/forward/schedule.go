@@ -48,7 +48,7 @@ func favour(thread int) error { return setNice(thread, bench.Favoured) }
 
 func setNice(thread, nice int) error {
 	if err := unix.Setpriority(unix.PRIO_PROCESS, thread, nice); err != nil {
-		return fmt.Errorf("set the priority of thread %d (needs CAP_SYS_NICE): %w", thread, err)
+		return fmt.Errorf("set the priority of thread %d (needs CAP_SYS_NICE: run as root): %w", thread, err)
 	}
 	return nil
 }

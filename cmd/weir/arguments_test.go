@@ -43,6 +43,7 @@ var wrongArguments = []string{
 	"ctl --socket s --name n show ports",
 	"ctl --address nonsense show ports",
 	"ctl top --interval 1ns",
+	"ctl top --count -1 --socket /no-such-socket",
 	"ctl show ports --watch --interval 1ns",
 	"ctl show paths --flow nonsense --socket /no-such-socket",
 	"ctl show paths --limit -5 --socket /no-such-socket",

@@ -141,6 +141,25 @@ func TestSetAndClear(t *testing.T) {
 	if got, _ := os.ReadFile(kept); !bytes.HasPrefix(got, []byte("# Kept.\n")) || !strings.Contains(differs, "+ stages.l3.route[1]") {
 		t.Errorf("saved as\n%s\nof %s", got, differs)
 	}
+	// What no packet matches is warned of when it comes, and not again.
+	const never = "weir: warning: stages.acl.rule[1]: no packet matches it: "
+	for i, verb := range []string{"add", "remove"} {
+		status, stdout, stderr := weir("ctl", "--socket", r.socket(r.name), "set", "acl", verb, "name=never", "action=deny", "protocol=icmp", "dst_port=8")
+		if status != statusGood || !strings.Contains(stdout, "stages.acl.rule[1] = ") || strings.HasPrefix(stderr, never) != (i == 0) || i == 1 && stderr != "" {
+			t.Errorf("%s: status %d: %q, %q", verb, status, stdout, stderr)
+		}
+		if i == 0 {
+			if status, _, stderr := weir("ctl", "--socket", r.socket(r.name), "set", "acl", "add", "name=more", "action=count"); status != statusGood || stderr != "" {
+				t.Errorf("status %d, warned again: %q", status, stderr)
+			}
+			r.ctl(t, "set", "acl", "remove", "name=more")
+		}
+	}
+	binary := filepath.Join(r.dir, "binary.toml")
+	if err := os.WriteFile(binary, []byte("\xff\x00"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused("weir: "+binary+" is no text in UTF-8: name a TOML file\n", "reload", binary)
 	// A file that is not there gets the whole of it.
 	fresh := filepath.Join(r.dir, "fresh.toml")
 	expect("would write the whole configuration in force, with every default, into "+fresh+", which is a new file\n", "save", "--dry-run", fresh)

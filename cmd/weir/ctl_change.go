@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -42,9 +43,12 @@ came of it.`,
 				if len(text) == 0 {
 					return usageError(fmt.Errorf("%s is empty: name a TOML file", args[0]))
 				}
+				if !utf8.Valid(text) {
+					return usageError(fmt.Errorf("%s is no text in UTF-8: name a TOML file", args[0]))
+				}
 				q.Toml, q.File = string(text), args[0]
 			}
-			return o.change(cmd.Context(), cmd.OutOrStdout(), asJSON, func(ctx context.Context, c *control.Client) (*api.ChangeResponse, error) {
+			return o.change(cmd, asJSON, func(ctx context.Context, c *control.Client) (*api.ChangeResponse, error) {
 				return c.Reload(ctx, q)
 			})
 		},
@@ -130,14 +134,18 @@ func saveNew(w io.Writer, file, whole string, dry bool) error {
 }
 
 // change makes a call that changes the switch and prints what changed.
-func (o *ctlOptions) change(ctx context.Context, w io.Writer, asJSON bool, call func(context.Context, *control.Client) (*api.ChangeResponse, error)) error {
+func (o *ctlOptions) change(cmd *cobra.Command, asJSON bool, call func(context.Context, *control.Client) (*api.ChangeResponse, error)) error {
+	w := cmd.OutOrStdout()
 	var r *api.ChangeResponse
-	err := o.call(ctx, o.timeout, func(ctx context.Context, c *control.Client) (err error) {
+	err := o.call(cmd.Context(), o.timeout, func(ctx context.Context, c *control.Client) (err error) {
 		r, err = call(ctx, c)
 		return err
 	})
 	if err != nil {
 		return err
+	}
+	for _, text := range r.Warnings {
+		fmt.Fprintf(cmd.ErrOrStderr(), "weir: warning: %s\n", text)
 	}
 	if asJSON {
 		return printJSON(w, r)
@@ -216,7 +224,7 @@ func newElementCommand(o *ctlOptions, x settable, remove bool) *cobra.Command {
 				return usageError(err)
 			}
 			q := &api.SetRequest{Stage: x.stage, List: x.list, Remove: remove, At: int64(at), Fields: fields}
-			return o.change(cmd.Context(), cmd.OutOrStdout(), asJSON, func(ctx context.Context, c *control.Client) (*api.ChangeResponse, error) {
+			return o.change(cmd, asJSON, func(ctx context.Context, c *control.Client) (*api.ChangeResponse, error) {
 				return c.Set(ctx, q)
 			})
 		},
@@ -238,7 +246,7 @@ func newPortCommands(o *ctlOptions) []*cobra.Command {
 	var asJSON bool
 	set := func(cmd *cobra.Command, name string, fields map[string]string) error {
 		q := &api.SetRequest{List: "port", Match: map[string]string{"name": name}, Fields: fields}
-		return o.change(cmd.Context(), cmd.OutOrStdout(), asJSON, func(ctx context.Context, c *control.Client) (*api.ChangeResponse, error) {
+		return o.change(cmd, asJSON, func(ctx context.Context, c *control.Client) (*api.ChangeResponse, error) {
 			return c.Set(ctx, q)
 		})
 	}

@@ -1028,6 +1028,7 @@ func (x *ReloadRequest) GetFile() string {
 type ChangeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Changes       []*Change              `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
+	Warnings      []string               `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"` // what is in force now and hardly meant, and was not in force before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1065,6 +1066,13 @@ func (*ChangeResponse) Descriptor() ([]byte, []int) {
 func (x *ChangeResponse) GetChanges() []*Change {
 	if x != nil {
 		return x.Changes
+	}
+	return nil
+}
+
+func (x *ChangeResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
 	}
 	return nil
 }
@@ -3910,9 +3918,10 @@ const file_weir_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"7\n" +
 	"\rReloadRequest\x12\x12\n" +
 	"\x04toml\x18\x01 \x01(\tR\x04toml\x12\x12\n" +
-	"\x04file\x18\x02 \x01(\tR\x04file\";\n" +
+	"\x04file\x18\x02 \x01(\tR\x04file\"W\n" +
 	"\x0eChangeResponse\x12)\n" +
-	"\achanges\x18\x01 \x03(\v2\x0f.weir.v1.ChangeR\achanges\">\n" +
+	"\achanges\x18\x01 \x03(\v2\x0f.weir.v1.ChangeR\achanges\x12\x1a\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\">\n" +
 	"\x06Change\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x10\n" +
 	"\x03old\x18\x02 \x01(\tR\x03old\x12\x10\n" +

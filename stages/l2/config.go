@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/weirswitch/weir/pipeline"
 )
 
 // Config is the stage's section of the configuration, [stages.l2].
@@ -144,7 +146,7 @@ func (c *Config) planPorts(ports []string, f *faults) []portVLANs {
 		key := fmt.Sprintf("port[%d]", i)
 		number := slices.Index(ports, pc.Port)
 		if number < 0 {
-			f.add("%s.port: port %q is not defined: define [[port]] name = %q or correct the name", key, pc.Port, pc.Port)
+			f.add("%s.port: %w", key, pipeline.UndefinedPort(pc.Port))
 		}
 		if before, ok := first[pc.Port]; ok {
 			f.add("%s.port: port %q is already set by port[%d]: join the two", key, pc.Port, before)
@@ -206,7 +208,7 @@ func (c *Config) planStatic(ports []string, vlans []portVLANs, f *faults) []stat
 		key := fmt.Sprintf("static[%d]", i)
 		port := slices.Index(ports, s.Port)
 		if port < 0 {
-			f.add("%s.port: port %q is not defined: define [[port]] name = %q or correct the name", key, s.Port, s.Port)
+			f.add("%s.port: %w", key, pipeline.UndefinedPort(s.Port))
 		}
 		mac, ok := station(key, s.MAC, f)
 		if s.VLAN != 0 && !f.vid(key+".vlan", s.VLAN) || port < 0 || !ok {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/weirswitch/weir/pipeline/limiter"
 	"github.com/weirswitch/weir/pipeline/packet"
+
+	"github.com/weirswitch/weir/pipeline"
 )
 
 // reasonStorm is the drop reason of flooded packets beyond a port's limits.
@@ -92,7 +94,7 @@ func (c *Config) planStorms(ports []string, f *faults) []*storm {
 		e, key := &c.Storms[i], fmt.Sprintf("storm[%d]", i)
 		number := slices.Index(ports, e.Port)
 		if number < 0 {
-			f.add("%s.port: port %q is not defined: define [[port]] name = %q or correct the name", key, e.Port, e.Port)
+			f.add("%s.port: %w", key, pipeline.UndefinedPort(e.Port))
 		}
 		if before, ok := first[e.Port]; ok {
 			f.add("%s.port: port %q is already limited by storm[%d]: join the two", key, e.Port, before)

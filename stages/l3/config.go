@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/pipeline/packet"
+
+	"github.com/weirswitch/weir/pipeline"
 )
 
 // Config is the stage's section of the configuration, [stages.l3].
@@ -161,7 +163,7 @@ func (f *faults) port(key, name string, ports []string) (uint16, bool) {
 	case name == "":
 		f.add("%s: is missing: name a port", key)
 	case i < 0:
-		f.add("%s: port %q is not defined: define [[port]] name = %q or correct the name", key, name, name)
+		f.add("%s: %w", key, pipeline.UndefinedPort(name))
 	}
 	return uint16(max(i, 0)), i >= 0
 }

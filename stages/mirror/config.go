@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/weirswitch/weir/pipeline"
 )
 
 // The directions of a session.
@@ -89,7 +91,7 @@ func (c *Config) compile(ports []string) ([]session, error) {
 		for _, name := range s.Ports {
 			p := slices.Index(ports, name)
 			if p < 0 {
-				fail("ports", "port %q is not defined: define [[port]] name = %q or correct the name", name, name)
+				fail("ports", "%w", pipeline.UndefinedPort(name))
 				continue
 			}
 			out.in[p] = s.Direction != Out
@@ -99,7 +101,7 @@ func (c *Config) compile(ports []string) ([]session, error) {
 		out.to = uint16(to)
 		switch {
 		case to < 0:
-			fail("to", "port %q is not defined: define [[port]] name = %q or correct the name", s.To, s.To)
+			fail("to", "%w", pipeline.UndefinedPort(s.To))
 		case slices.Contains(s.Ports, s.To):
 			fail("to", "port %q is watched itself: name another port", s.To)
 		}

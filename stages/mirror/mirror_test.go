@@ -219,7 +219,7 @@ func TestFaults(t *testing.T) {
 	}
 	for _, want := range []string{
 		`session[0].ports: port "p9"`, `session[0].to: port "p9"`, `session[0].direction: "up"`, "session[0].truncate_bytes: 5", "session[0].one_in: -1",
-		`session[1].name: session[0] is called "2"`, "session[1].ports: is missing", `session[1].to: port ""`, `session[2].to: port "p0" is watched itself`,
+		`session[1].name: session[0] is called "2"`, "session[1].ports: is missing", `session[1].to: is missing`, `session[2].to: port "p0" is watched itself`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)

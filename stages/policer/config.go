@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/weirswitch/weir/pipeline"
 )
 
 // Config is the stage's section of the configuration, [stages.policer].
@@ -44,7 +46,7 @@ func (c *Config) Validate(ports []string) error {
 			errs = append(errs, fmt.Errorf("port[%d]."+key+": "+format, append([]any{i}, args...)...))
 		}
 		if !slices.Contains(ports, p.Port) {
-			fail("port", "port %q is not defined: define [[port]] name = %q or correct the name", p.Port, p.Port)
+			fail("port", "%w", pipeline.UndefinedPort(p.Port))
 		} else if before, ok := first[p.Port]; ok {
 			fail("port", "port[%d] polices %q already: leave one of the two out", before, p.Port)
 		} else {

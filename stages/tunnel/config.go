@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/pipeline/header"
+
+	"github.com/weirswitch/weir/pipeline"
 )
 
 // Config is the section of the configuration of both stages, [stages.tunnel].
@@ -129,7 +131,7 @@ func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Errorf(fo
 func (f *faults) port(key, name string, ports []string) uint16 {
 	n := slices.Index(ports, name)
 	if n < 0 || name == "" {
-		f.add("%s.port: port %q is not defined: define [[port]] name = %q or correct the name", key, name, name)
+		f.add("%s.port: %w", key, pipeline.UndefinedPort(name))
 		return 0
 	}
 	return uint16(n)

@@ -187,7 +187,11 @@ func List(prefix string) ([]string, error) {
 func (ns *Namespace) Do(f func() error) error {
 	return onThread(func() error {
 		if err := unix.Setns(int(ns.file.Fd()), unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("enter network namespace %s (needs CAP_SYS_ADMIN): %w", ns.name, err)
+			name := ns.name
+			if name == "" {
+				name = "of this process"
+			}
+			return fmt.Errorf("enter the network namespace %s (needs CAP_SYS_ADMIN: run as root): %w", name, err)
 		}
 		return f()
 	})
