@@ -32,6 +32,13 @@ const (
 	killWait    = 5 * time.Minute // the kernel closes a killed process's files before it ends: sockets and XDP programs wait for its locks
 )
 
+// stopVariable is the environment's variable that says how long a weir may take to end by itself, 5 s without it: too short for its last records where
+// all switches of a lab end at once on few cores.
+const (
+	stopVariable = "WEIR_STOP_WAIT"
+	stopWait     = "50s" // below termWait
+)
+
 // termWait is the time from SIGTERM to SIGKILL, well above what a switch waits for its records. Tests shorten it.
 var termWait = time.Minute
 
@@ -82,7 +89,7 @@ func startProcess(ns *netns.Namespace, command []string, dir, name string, files
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = out, log
 	cmd.ExtraFiles = append([]*os.File{child}, files...) // becomes descriptor 3, and firstExtra on
-	cmd.Env = append(os.Environ(), readyVariable+"=3")
+	cmd.Env = environment(os.Environ())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := ns.Start(cmd); err != nil {
 		ready.Close()
@@ -102,6 +109,11 @@ func startProcess(ns *netns.Namespace, command []string, dir, name string, files
 		return fail(err)
 	}
 	return s, nil
+}
+
+// environment is what a switch gets of the lab's: another value of stopVariable stays.
+func environment(of []string) []string {
+	return append([]string{stopVariable + "=" + stopWait}, append(of, readyVariable+"=3")...)
 }
 
 // waitReady waits for the switch's line "ready".
