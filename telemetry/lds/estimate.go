@@ -64,8 +64,8 @@ type Estimate struct {
 // in two ways. It adds up cells only as long as they bring packets of the flow
 // that are worth their interference, see pick. And as other flows drag an
 // estimate towards the mean of all, it takes out their expected share at that
-// mean; this is left out where the flow's share is below a half. Where a cell has
-// few flows, their share and their mean vary too much from cell to cell to be
+// mean; this is left out where the flow's share is below a half. Where the picked cells have
+// few flows together, their share and their mean vary too much from cell to cell to be
 // expected: then only what rows show by their difference is taken out.
 func (d *Difference) Flow(flow uint64, weight uint32, alpha float64) Estimate {
 	var e Estimate
@@ -169,7 +169,7 @@ func (d *Difference) delay(e *Estimate, flow uint64, w, own, alpha float64) {
 	e.DelayTrust = 1 - foreign/count
 	e.MeanNs = sum / count
 	if alpha <= 0 && e.DelayTrust >= 0.5 {
-		if d.others < manyOthers {
+		if d.others*float64(len(cells)) < manyOthers {
 			foreign -= guessed
 		}
 		e.MeanNs = (sum - foreign*d.meanNs) / (count - foreign)
@@ -223,7 +223,7 @@ func (d *Difference) candidates(flow uint64, w, own float64, to []candidate) []c
 // sparse is the share of a flow's row that others have, below which rows are taken to be mostly its own.
 const sparse = 0.01
 
-// manyOthers is how many flows a cell has at least for their mean delay to be near that of all.
+// manyOthers is how many flows the picked cells have at least for their mean delay to be near that of all.
 const manyOthers = 4
 
 // least is the paper's choice of cells (Fig. 6).
