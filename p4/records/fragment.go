@@ -20,6 +20,7 @@ type fragment struct {
 	cellCount int // of all levels
 
 	cells, packets, value, seen, missed array
+	torn                                [2]bool // by bank: packets were counted while the reading before was made
 
 	now, next schedule
 	subepoch  uint64 // the one that is to be read next
@@ -121,7 +122,8 @@ func (f *fragment) advance() error {
 	return f.plan()
 }
 
-// emit makes a record of the subepoch's bank.
+// emit makes a record of the subepoch's bank. Of one whose reading before is torn, as its cells were read ahead
+// of its sums, all is missed.
 func (f *fragment) emit(partial bool, emit record.Emit) {
 	bank := int(f.subepoch&1 ^ f.now.flip)
 	n := disketch.Counts{
@@ -130,13 +132,21 @@ func (f *fragment) emit(partial bool, emit record.Emit) {
 	for i := range n.Cells {
 		n.Cells[i] = int32(f.cells.take(bank<<fragmentColumnBits | i))
 	}
-	f.fail(f.module.Emit(f.number, f.now.Schedule, f.subepoch, &n, f.missed.take(0), partial || f.partial, emit))
+	missed := f.missed.take(0)
+	if f.torn[bank] {
+		missed += n.Seen
+		n, partial = disketch.Counts{Cells: make([]int32, f.cellCount)}, true
+		f.torn[bank] = false
+	}
+	f.fail(f.module.Emit(f.number, f.now.Schedule, f.subepoch, &n, missed, partial || f.partial, emit))
 }
 
-// lose gives up what was read too late, and begins anew. The record says how many packets that were.
+// lose gives up what was read too late, and begins anew. The record says how many packets that were. While that was
+// read a bank was counted, and then maybe the other.
 func (f *fragment) lose(now int64, emit record.Emit) error {
 	missed := f.seen.take(0) + f.seen.take(1) + f.missed.take(0)
 	f.late.Add(1)
+	f.torn = [2]bool{true, true}
 	n := disketch.Counts{Cells: make([]int32, f.cellCount)}
 	f.fail(f.module.Emit(f.number, f.now.Schedule, f.subepoch, &n, missed, true, emit))
 	return f.enter(max(now, f.clock()))

@@ -94,6 +94,7 @@ type bench struct {
 	*memory
 	now    int64
 	source *Source
+	during func() // as a reading of a register begins; nil: nothing
 	heads  []record.Header
 	bodies [][]byte
 }
@@ -130,6 +131,9 @@ func newSettling(t *testing.T, settle int64) *bench {
 
 // Registers gives a copy, as a switch does.
 func (b *bench) Registers(name string) ([]uint64, error) {
+	if b.during != nil {
+		b.during()
+	}
 	cells, err := b.memory.Registers(name)
 	return append([]uint64(nil), cells...), err
 }
@@ -187,6 +191,13 @@ func (b *bench) sums(t *testing.T) (counted, missed map[record.Kind]uint64) {
 			p, err = lds.Decode(b.bodies[i], hash.CRC)
 			if err == nil {
 				counted[h.Kind] += p.Packets()
+				inCells := uint64(0)
+				for column := 0; p.Packets() != 0 && column < p.Config().Columns; column++ { // of none the cells are folded to one
+					inCells += p.Cell(0, column).Count
+				}
+				if inCells != p.Packets() {
+					t.Errorf("record %d: the cells of %d packets have %d", i, p.Packets(), inCells)
+				}
 			}
 		}
 		if err != nil {
@@ -206,12 +217,21 @@ func TestEveryPacketOnce(t *testing.T) {
 		step int64 // between two looks
 		fail bool
 		late bool
+		busy bool // packets pass while registers are read, one after the other
 	}{
-		{"in time", length / 16, false, false}, {"at edges", length / 8, false, false}, {"late", 7 * length / 2, false, true}, {"failing", length / 4, true, true},
+		{"in time", length / 16, false, false, false}, {"at edges", length / 8, false, false, false},
+		{"late", 7 * length / 2, false, true, false}, {"failing", length / 4, true, true, false},
+		{"in time, busy", length / 16, false, false, true}, {"late, busy", 7 * length / 2, false, true, true}, {"failing, busy", length / 4, true, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
 			sent, next := uint64(0), begin+c.step
+			if c.busy {
+				b.during = func() {
+					b.pass(1)
+					sent++
+				}
+			}
 			for now := begin; now < begin+40*length; now += length / 32 {
 				b.now = now
 				if now >= next {
@@ -224,6 +244,7 @@ func TestEveryPacketOnce(t *testing.T) {
 				b.pass(3)
 				sent += 3
 			}
+			b.during = nil // the last packets have left
 			b.collect(b.now+1, true)
 			counted, missed := b.sums(t)
 			for _, k := range measuring {

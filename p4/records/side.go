@@ -14,6 +14,7 @@ type side struct {
 	points []*lds.Point
 
 	sum, count, digest, bytes, packets, outside array
+	torn                                        [2]bool // by an interval's parity: packets were counted while the reading before was made
 
 	bits   uint8
 	byShim bool
@@ -120,22 +121,30 @@ func (d *side) finish(now int64, emit record.Emit) error {
 	return nil
 }
 
-// emit makes records of the interval's bank, and goes on to the next one.
+// emit makes records of the interval's bank, and goes on to the next one. Of a bank whose reading before is torn, as
+// its cells were read ahead of its sums, all is missed.
 func (d *side) emit(partial bool, emit record.Emit) {
 	number := d.number
 	d.number++
+	torn := d.torn[number&1]
+	d.torn[number&1] = false
 	for i, p := range d.points {
 		d.load(i, p, number)
+		counted, missed := p.Packets()+p.Outside(), uint64(0)
 		if (number+1)<<d.bits <= d.begun || d.ended != 0 && number<<d.bits > d.ended {
 			// Before counting began or behind its end: packets that came late or early.
-			if p.Packets() == 0 && p.Outside() == 0 {
+			if counted == 0 {
 				continue
 			}
 		}
-		if partial || d.partial(number) {
+		if torn {
+			p.Begin(number)
+			missed = counted
+		}
+		if partial || torn || d.partial(number) {
 			p.Mark(lds.Partial)
 		}
-		d.module.Emit(i, p, 0, emit)
+		d.module.Emit(i, p, missed, emit)
 	}
 }
 
@@ -153,9 +162,11 @@ func (d *side) load(i int, p *lds.Point, number int64) {
 	d.fail(p.Load(number, d.packets.take(bank), d.outside.take(bank), d.cells))
 }
 
-// lose gives up what was read too late, and begins anew. The records say how many packets that were.
+// lose gives up what was read too late, and begins anew. The records say how many packets that were. While that was
+// read a bank was counted, and then maybe the other.
 func (d *side) lose(now int64, emit record.Emit) {
 	d.late.Add(1)
+	d.torn = [2]bool{true, true}
 	for i, p := range d.points {
 		p.Begin(d.number)
 		p.Mark(lds.Partial)
