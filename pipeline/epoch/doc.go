@@ -8,15 +8,12 @@
 //	worker                                       collecting goroutine
 //	  Current ── cells ──┐
 //	  Tick: edge ────────┴── Handed ──> Collect: merge the workers' cells, emit, clear
-//	  goes on with the next copy  <── given back ──┘
+//	  goes on with the other copy  <── given back ──┘
 //
 // A Worker has two copies of its cells. At the edge of an epoch it hands over
 // the one that it filled and goes on with the other. If the other is not back
 // yet, the stage measures nothing until it is: what it missed is counted with
 // the epoch, nothing blocks, and no epoch gets the cells of another.
-//
-// A collecting goroutine that comes late, as on a machine that others keep busy, makes a
-// third copy and at most a fourth, so that it may be later by one epoch with each. They stay.
 //
 // A Merger collects from all workers of a switch. An epoch is emitted once every
 // worker has handed it over, or has gone on to a later one.

@@ -22,7 +22,6 @@ type Merger[T any] struct {
 	absent []bool // by worker: it let a slice pass, and is not waited for until it gives again
 	last   Slice  // that was emitted
 	lacked []bool // by worker: it did not give for last, and what it still has of that time comes by itself
-	late   []bool // by worker: what it handed over was there for long when Collect was called
 	since  int64  // when Collect first found the open slice waiting; never later than now
 }
 
@@ -31,7 +30,7 @@ type Merger[T any] struct {
 func NewMerger[T any](workers []*Worker[T], cells func() *T, merge func(dst, src *T), clear func(*T)) *Merger[T] {
 	return &Merger[T]{
 		workers: workers, merge: merge, clear: clear,
-		merged: Merged[T]{Cells: cells()}, gave: make([]bool, len(workers)), absent: make([]bool, len(workers)), lacked: make([]bool, len(workers)), late: make([]bool, len(workers)),
+		merged: Merged[T]{Cells: cells()}, gave: make([]bool, len(workers)), absent: make([]bool, len(workers)), lacked: make([]bool, len(workers)),
 	}
 }
 
@@ -46,19 +45,6 @@ const grace = 1e9
 // slices it emitted. Slices come in order, but for one that a worker hands over
 // after the others' next: it comes by itself, partial.
 func (m *Merger[T]) Collect(now int64, emit func(*Merged[T])) (emitted int) {
-	for i, w := range m.workers {
-		m.late[i] = w.late(now)
-	}
-	emitted = m.collect(now, emit)
-	for i, w := range m.workers {
-		if m.late[i] { // what was handed over went back first, as making a copy takes time
-			w.provide()
-		}
-	}
-	return emitted
-}
-
-func (m *Merger[T]) collect(now int64, emit func(*Merged[T])) (emitted int) {
 	for {
 		waited := m.open
 		progress := m.take()
@@ -80,16 +66,6 @@ func (m *Merger[T]) collect(now int64, emit func(*Merged[T])) (emitted int) {
 		}
 		if !progress {
 			return emitted
-		}
-	}
-}
-
-// Renew makes the spare copies anew that no worker took yet, if what the workers' cells are made like has changed.
-func (m *Merger[T]) Renew() {
-	for _, w := range m.workers {
-		if s := w.spare.Swap(nil); s != nil {
-			s.Cells = w.cells()
-			w.spare.Store(s)
 		}
 	}
 }

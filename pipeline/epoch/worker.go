@@ -13,31 +13,18 @@ type Handed[T any] struct {
 	Partial bool
 	Cells   *T
 
-	// next is the copy that is handed over behind this one. The worker alone changes it, while it holds the copy.
-	next *Handed[T]
-
 	// out: the collector's turn. The worker writes the fields above before it
 	// sets it, and the collector clears the cells before it unsets it.
 	out atomic.Bool
 }
 
-// The copies of a worker's cells: at first, and at most where the collector is late.
-const (
-	leastCopies = 2
-	mostCopies  = 4
-)
-
-// Worker is one worker's cells in two copies, or up to mostCopies where the collector was late. Tick, Current, Miss and Finish
-// belong to the worker; Handed, Return and provide to one collecting goroutine. It is made by
+// Worker is one worker's cells in two copies. Tick, Current, Miss and Finish
+// belong to the worker; Handed and Return to one collecting goroutine. It is made by
 // NewWorker, and must not be copied.
-//
-// The copies are a ring, in the order in which they are handed over. Where the next one is still with the collector, the worker puts the
-// spare in front of it, if there is one:
-//
-//	... ──> held ──> (spare) ──> with the collector ──> ...
 type Worker[T any] struct {
 	// The worker's.
-	copy    *Handed[T] // in use, or to be used once it is back
+	copies  [2]*Handed[T]
+	cur     int // index of the copy in use, or to be used once it is back
 	holding bool
 	begun   bool
 	slice   Slice
@@ -46,12 +33,8 @@ type Worker[T any] struct {
 	partial bool
 
 	_ [64]byte // the collector writes below while the worker counts above
-	// The collector's: the copy to be handed over next, how many there are, and what makes one.
-	turn   *Handed[T]
-	copies int
-	cells  func() *T
-	// spare is a copy that the collector made and the worker did not take yet.
-	spare atomic.Pointer[Handed[T]]
+	// turn is the index of the copy to be handed over next: the collector's.
+	turn int
 	// overruns counts slices of which packets were missed, or might have been;
 	// total the missed packets, as of the last edge.
 	overruns atomic.Uint64
@@ -61,20 +44,22 @@ type Worker[T any] struct {
 	unreported atomic.Uint64
 }
 
-// NewWorker returns a worker with two copies of cells, both empty. More of them are made by the collecting goroutine.
+// NewWorker returns a worker with two copies of cells, both empty.
 func NewWorker[T any](cells func() *T) *Worker[T] {
-	first, second := &Handed[T]{Cells: cells()}, &Handed[T]{Cells: cells()}
-	first.next, second.next = second, first
-	return &Worker[T]{copy: first, turn: first, copies: leastCopies, cells: cells}
+	w := &Worker[T]{}
+	for i := range w.copies {
+		w.copies[i] = &Handed[T]{Cells: cells()}
+	}
+	return w
 }
 
-// Current returns the cells to update, or nil while all copies are with the
+// Current returns the cells to update, or nil while both copies are with the
 // collector: then the stage passes Miss what it did not measure.
 func (w *Worker[T]) Current() *T {
 	if !w.holding {
 		return nil
 	}
-	return w.copy.Cells
+	return w.copies[w.cur].Cells
 }
 
 // Slice is the slice that the current cells belong to.
@@ -106,7 +91,7 @@ func (w *Worker[T]) Tick(now int64, shift uint8) (next int64) {
 		// may come a second time.
 		w.flip(At(now, shift), true)
 	}
-	if !w.holding && !w.copy.out.Load() {
+	if !w.holding && !w.copies[w.cur].out.Load() {
 		w.holding = true
 	}
 	if !w.holding {
@@ -116,23 +101,18 @@ func (w *Worker[T]) Tick(now int64, shift uint8) (next int64) {
 }
 
 // flip hands the current copy over, if there is one, and begins a slice with
-// the next.
+// the other.
 func (w *Worker[T]) flip(next Slice, stepped bool) {
 	w.total.Add(w.fresh)
 	w.fresh = 0
 	if w.holding {
-		h := w.copy
+		h := w.copies[w.cur]
 		h.Slice, h.Missed, h.Partial = w.slice, w.missed, w.partial || stepped
 		if w.missed != 0 {
 			w.overruns.Add(1)
 		}
-		if h.next.out.Load() {
-			if s := w.spare.Swap(nil); s != nil {
-				s.next, h.next = h.next, s
-			}
-		}
-		w.copy = h.next
 		h.out.Store(true)
+		w.cur ^= 1
 		w.holding = false
 		w.missed = 0
 	} else {
@@ -168,38 +148,14 @@ func (w *Worker[T]) Missed() uint64 { return w.total.Load() }
 // Handed returns the oldest cells that the worker handed over and that were
 // not returned yet; nil if there are none. Collector only.
 func (w *Worker[T]) Handed() *Handed[T] {
-	if w.turn.out.Load() {
-		return w.turn
+	if h := w.copies[w.turn]; h.out.Load() {
+		return h
 	}
 	return nil
 }
 
 // Return gives the cells of Handed back, which the collector has cleared.
 func (w *Worker[T]) Return() {
-	h := w.turn
-	w.turn = h.next
-	h.out.Store(false)
-}
-
-// leastLate is how late a collector is at least for another copy to be made, in ns: it sleeps between two calls.
-const leastLate = 1 << 25
-
-// late reports whether the collector comes so late to what the worker handed over that the worker soon lacks cells, or does already: less than
-// three quarters of a slice are left.
-func (w *Worker[T]) late(now int64) bool {
-	h := w.Handed()
-	if h == nil || w.copies == mostCopies {
-		return false
-	}
-	length := h.Slice.Length()
-	return now-h.Slice.End() > max(int64(w.copies-leastCopies)*length+length/4, leastLate)
-}
-
-// provide makes another copy of the cells, which the worker takes when it finds the next one with the collector.
-func (w *Worker[T]) provide() {
-	if w.spare.Load() != nil {
-		return
-	}
-	w.copies++
-	w.spare.Store(&Handed[T]{Cells: w.cells()})
+	w.copies[w.turn].out.Store(false)
+	w.turn ^= 1
 }

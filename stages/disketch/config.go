@@ -46,7 +46,7 @@ type Fragment struct {
 	// Unit is "packets" (the default) or "bytes".
 	Unit string `toml:"unit"`
 	// Memory for one copy of the cells, in bytes; 0 means 128 KiB. Each worker has
-	// two copies, or up to four where the exporter was late, and there is one more to merge them.
+	// two copies, and there is one more to merge them.
 	Memory int `toml:"memory"`
 	// Levels of UnivMon; 0 means 16.
 	Levels int `toml:"levels"`

@@ -84,10 +84,6 @@ func (m *Module) clearCells(c *cells) {
 func (m *Module) Collect(now int64, last bool, emit record.Emit) {
 	m.begin()
 	m.renew()
-	if p := m.plan.Load(); p != m.spares {
-		m.spares = p
-		m.merger.Renew()
-	}
 	m.interval.Store(now >> m.shift)
 	each := func(s *epoch.Merged[cells]) { m.emit(s, emit) }
 	m.merger.Collect(now, each)

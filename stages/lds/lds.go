@@ -24,7 +24,6 @@ type Module struct {
 	start   sync.Once // makes what follows, of the plan that there is then
 	workers []*epoch.Worker[cells]
 	merger  *epoch.Merger[cells]
-	spares  *plan             // that the workers' spare cells are of, of the goroutine that collects
 	joiners map[point]*joiner // with the interval bit
 	shape   shape
 	records atomic.Uint64

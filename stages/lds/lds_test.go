@@ -502,38 +502,6 @@ func TestLateWorker(t *testing.T) {
 	}
 }
 
-// TestLateExporter: an exporter that is held up for more than an interval, again and again, as on a busy machine, costs no packet, with the interval bit or without.
-func TestLateExporter(t *testing.T) {
-	for _, bit := range []bool{false, true} {
-		c := testConfig()
-		c.IntervalBits, c.IntervalBit = 30, bit
-		e := newEnd(t, c, NewEgress)
-		const step = 1 << 26 // 16 packets in an interval
-		calls := []int64{20, 47, 75, 120, 130, 171}
-		for i := range int64(176) {
-			at := i * step
-			e.put(uint32(i%linkFlows), uint64(i), at, bit, at>>30&1 != 0)
-			if at >= e.next {
-				e.next = e.stage.Tick(at)
-			}
-			e.stage.Process(e.batch)
-			if slices.Contains(calls, i) {
-				e.Collect(at, false, e.emit)
-			}
-		}
-		e.finish(176*step - 1)
-		for i, h := range e.heads {
-			first, last := i == 0, i == len(e.heads)-1
-			if p := e.got[int64(i)]; h.Missed != 0 || p == nil || p.Packets() != 16 || h.Partial && !first && !last {
-				t.Errorf("bit %v, record %d: %+v", bit, i, h)
-			}
-		}
-		if len(e.heads) != 11 {
-			t.Errorf("bit %v: %d intervals, want 11", bit, len(e.heads))
-		}
-	}
-}
-
 func TestIntervalBit(t *testing.T) {
 	at := func(head ...byte) []byte { return append(make([]byte, 12), head...) }
 	rest := []byte{1, 0, 7, 0xd1, 0xd2, 8, 0} // hop, plan, digest of two bytes, type
