@@ -74,7 +74,7 @@ install-docs:
 	install -m 644 examples/stage/*.go examples/stage/*.toml $(DOC)/examples/stage
 	install -m 644 examples/stage/ttlguard/*.go $(DOC)/examples/stage/ttlguard
 	install -m 644 examples/pace/*.go $(DOC)/examples/pace
-	find bench/results p4/README.md -type f -exec install -D -m 644 {} $(DOC)/{} \;
+	find bench/results p4/README.md p4/include/*.p4 p4/v1model/*.p4 p4/testdata/setups/plan-shim.toml -type f -exec install -D -m 644 {} $(DOC)/{} \;
 
 .PHONY: install-files
 install-files: install-docs

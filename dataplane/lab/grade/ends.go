@@ -51,8 +51,8 @@ func checkLinkEnds(c *lab.Config, switches []*config.Config, faulty lab.FaultyKe
 					there += fmt.Sprintf(", line %d", line)
 				}
 				faults = append(faults, c.SwitchFault(from.sw, "stages.lds_egress."+d.key,
-					"%s at %s:%s, but %s at %s:%s, the other end of the link (%s): what the two count cannot be compared, so give both the same %s",
-					d.from, from.node, from.port, d.to, to.node, to.port, there, d.key))
+					"%s at %s:%s, but %s at %s:%s, the other end of the link (%s): %s, so give both the same %s",
+					d.from, from.node, from.port, d.to, to.node, to.port, there, d.effect(), d.key))
 			}
 		}
 	}
@@ -70,6 +70,14 @@ func measuring(sw *config.Config, stage, port string) *lds.Config {
 
 // difference is a key in which two ends of a link differ, with its values as the file may have them.
 type difference struct{ key, from, to string }
+
+// effect says what comes of it.
+func (d *difference) effect() string {
+	if d.key == "lost_flows" {
+		return "flows that lose packets between the two cannot be named"
+	}
+	return "what the two count cannot be compared"
+}
 
 // differences are those of keys that both ends need equal, as lds.Config.Equal of telemetry/lds has them.
 func differences(from, to *lds.Config) (list []difference) {
@@ -95,7 +103,9 @@ func differences(from, to *lds.Config) (list []difference) {
 	add("interval_bit", from.IntervalBit, to.IntervalBit)
 	add("seed", from.Seed, to.Seed)
 	add("weight", weightsOf(from), weightsOf(to))
-	add("lost_flows", from.LostFlows, to.LostFlows)
+	if from.LostFlows != 0 && to.LostFlows != 0 { // else the one is for other points: what both count is compared all the same
+		add("lost_flows", from.LostFlows, to.LostFlows)
+	}
 	return list
 }
 
