@@ -101,7 +101,7 @@ func (c *Command) Run(ctx context.Context, file string) error {
 		return &Failure{err, 2}
 	}
 	if !outcome.OK {
-		return &Failure{fmt.Errorf("lab %s: packets were lost or wrong", config.Name), 1}
+		return &Failure{fmt.Errorf("lab %s: %s", config.Name, outcome.failed()), 1}
 	}
 	return nil
 }

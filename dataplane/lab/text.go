@@ -61,6 +61,25 @@ func (o *Outcome) WriteText(w io.Writer) error {
 	return err
 }
 
+// failed says in a few words what failed.
+func (o *Outcome) failed() string {
+	var parts []string
+	add := func(failed bool, what string) {
+		if failed {
+			parts = append(parts, what)
+		}
+	}
+	lost := len(o.Account.Lost) > 0
+	for i := range o.Traffic {
+		lost = lost || !o.Traffic[i].okIn(o.config)
+	}
+	add(lost, "packets were lost or wrong")
+	add(slices.ContainsFunc(o.Account.Checks, func(c Check) bool { return !c.OK }), "counters do not add up")
+	add(len(o.Account.Faults) > 0, "switches did not work as they should")
+	add(o.Answers != nil && !o.Answers.OK(), "answers differ from the truth, or failed")
+	return cmp.Or(strings.Join(parts, "; "), "it did not work") + "; the lines with FAIL say which"
+}
+
 // where names the line of the file that has a load which failed. Results are in the order of the file.
 func (o *Outcome) where(ok bool, load int) string {
 	if ok || o.config == nil || load >= len(o.config.Traffic) {

@@ -52,3 +52,19 @@ to = "h1"
 		}
 	}
 }
+
+// TestFailed: the last line of a run says what failed, and nothing else.
+func TestFailed(t *testing.T) {
+	lost := Result{Kind: KindUDP, Sent: 10, Received: 9, Lost: 1}
+	for want, o := range map[string]*Outcome{
+		"packets were lost or wrong":                                           {Traffic: []Result{lost}},
+		"counters do not add up":                                               {Account: Account{Checks: []Check{{Left: 1}}}},
+		"switches did not work as they should":                                 {Account: Account{Faults: []string{"switch s1 died"}}},
+		"answers differ from the truth, or failed":                             {Answers: someAnswers{}},
+		"packets were lost or wrong; answers differ from the truth, or failed": {Account: Account{Lost: map[string]uint64{"s1: no_route": 1}}, Answers: someAnswers{}},
+	} {
+		if got := o.failed(); got != want+"; the lines with FAIL say which" {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -71,13 +71,16 @@ func parseEnd(text string) (netip.Addr, uint16, error) {
 	return p.Addr().Unmap().WithZone(""), p.Port(), nil
 }
 
+// NotIP is the name of the flow of all packets that are not IP, where they are one.
+const NotIP = "not IP"
+
 // FormatKey writes a key as ParseKey reads it. PINT's flows of packets that are not IP, which ParseKey does
 // not read, are addresses and an EtherType, in the place of the destination's port; in other systems all of
 // them are one flow.
 func FormatKey(k Key) string {
 	switch {
 	case k == Key{}:
-		return "not IP"
+		return NotIP
 	case k.Version == 0:
 		return fmt.Sprintf("%s > %s type 0x%04x", net.HardwareAddr(k.Src[:6]), net.HardwareAddr(k.Dst[:6]), k.DstPort)
 	}

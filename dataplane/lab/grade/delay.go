@@ -253,14 +253,7 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 		d.Median, d.Worst = relative[len(relative)/2], relative[len(relative)-1]
 	}
 	if d.Flows == 0 && d.TruthLost == 0 {
-		row := Row{
-			Line: d.line, Kind: query.KindDelay, What: fmt.Sprintf("%s to %s, %s", d.From, d.To, text.Counted(len(flows), "flow")), NotJudged: cmp.Or(cut, noLongFlow),
-			Answer: fmt.Sprintf("none; %d of %d cells refused", d.Refused, d.Cells),
-		}
-		if all.HasDelay {
-			row.Answer = fmt.Sprintf("%s of all flows; %d of %d cells refused", text.Nanoseconds(all.Delay.Value), d.Refused, d.Cells)
-		}
-		g.add(row)
+		g.noDelay(d, all, fmt.Sprintf("%s to %s, %s", d.From, d.To, text.Counted(len(flows), "flow")), cut)
 		return nil
 	}
 	why = cmp.Or(cut, late(), why)
@@ -269,11 +262,7 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 		tolerance = mostLossError
 	}
 	g.report.Delays = append(g.report.Delays, *d)
-	// Without a long flow no delay was compared, and that is no success.
 	delayWhy, delayOK := why, cut == "" && d.Measured == d.Flows && d.Worst <= MostDelayError
-	if d.Flows == 0 {
-		delayOK, delayWhy = false, noLongFlow
-	}
 	if delayWhy == "" && d.MeanNs > d.TruthNs {
 		delayWhy = g.waited(d)
 	}
@@ -284,16 +273,29 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 	if lossWhy == "" && keptCells < 1 {
 		lossWhy = fmt.Sprintf("records are shortened to %.3g %% of the cells (record_bytes, budget), so that flows share cells", 100*keptCells)
 	}
-	what := fmt.Sprintf("%s to %s, %s", d.From, d.To, text.Counted(d.Flows, "flow"))
+	of := func(flows int) string { return fmt.Sprintf("%s to %s, %s", d.From, d.To, text.Counted(flows, "flow")) }
+	if d.Flows > 0 {
+		g.add(Row{
+			Line: d.line, Kind: query.KindDelay, What: of(d.Flows), OK: delayOK, NotJudged: delayWhy,
+			Truth: text.Nanoseconds(d.TruthNs),
+			Answer: fmt.Sprintf("%s; error per flow %.2f %% median, %.2f %% at most, %d outside their bounds; %d of %d cells refused", text.Nanoseconds(d.MeanNs),
+				100*d.Median, 100*d.Worst, d.Outside, d.Refused, d.Cells),
+		})
+	} else {
+		g.noDelay(d, all, of(len(flows)), cut)
+	}
 	g.add(Row{
-		Line: d.line, Kind: query.KindDelay, What: what, OK: delayOK, NotJudged: delayWhy,
-		Truth: text.Nanoseconds(d.TruthNs),
-		Answer: fmt.Sprintf("%s; error per flow %.2f %% median, %.2f %% at most, %d outside their bounds; %d of %d cells refused", text.Nanoseconds(d.MeanNs),
-			100*d.Median, 100*d.Worst, d.Outside, d.Refused, d.Cells),
-	})
-	g.add(Row{
-		Line: d.line, Kind: query.KindLoss, What: what, OK: lossOK, NotJudged: lossWhy,
+		Line: d.line, Kind: query.KindLoss, What: of(len(flows)), OK: lossOK, NotJudged: lossWhy,
 		Truth: fmt.Sprintf("%.0f packets", d.TruthLost), Answer: fmt.Sprintf("%.0f packets; %d flows not exact", d.Lost, d.Wrong),
 	})
 	return nil
+}
+
+// noDelay adds a row of flows none of which is long enough to be compared: that is no success.
+func (g *grader) noDelay(d *Delay, all *query.Between, what, cut string) {
+	answer := fmt.Sprintf("none; %d of %d cells refused", d.Refused, d.Cells)
+	if all.HasDelay {
+		answer = fmt.Sprintf("%s of all flows; %d of %d cells refused", text.Nanoseconds(all.Delay.Value), d.Refused, d.Cells)
+	}
+	g.add(Row{Line: d.line, Kind: query.KindDelay, What: what, NotJudged: cmp.Or(cut, noLongFlow), Answer: answer})
 }

@@ -507,6 +507,65 @@ func TestOtherLoads(t *testing.T) {
 	}
 }
 
+// TestOtherFlows: flows that no load generated, of ARP and of what routers answer, are neither wrong nor faults of the count of flows; others are.
+func TestOtherFlows(t *testing.T) {
+	for _, c := range []struct {
+		flows []string
+		count float64
+		ok    bool
+	}{
+		{[]string{"not IP", "10.1.2.1:0 > 10.0.0.1:0 icmp"}, 42, true},
+		{[]string{"not IP"}, 41, true},
+		{[]string{"not IP"}, 42, false},
+		{[]string{"not IP"}, 39, false},
+		{[]string{"10.9.9.9:1 > 10.0.0.1:2 tcp"}, 41, false},
+		{[]string{"fe80::1 > ff02::2"}, 41, false},
+	} {
+		e, asker := evidence(t)
+		asker.spoil = func(_ *query.Question, answer any) (any, error) {
+			switch a := answer.(type) {
+			case *query.HeavyHitters:
+				for _, flow := range c.flows {
+					a.Flows = append(a.Flows, query.HeavyFlow{Flow: flow, Bounded: exactly(7)})
+				}
+			case *query.Cardinality:
+				a.Flows = exactly(c.count)
+			}
+			return answer, nil
+		}
+		report, err := Lab(t.Context(), e, asker)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report.OK() != c.ok {
+			t.Errorf("%q, %g flows: %+v", c.flows, c.count, report.Rows)
+		}
+	}
+}
+
+// TestNoLongFlow: where no flow is long enough, no delay is compared, and lost packets are those of all flows.
+func TestNoLongFlow(t *testing.T) {
+	e, asker := evidence(t)
+	for i := range e.Relays[0].Flows {
+		e.Relays[0].Flows[i].Sent = 90
+	}
+	report, err := Lab(t.Context(), e, asker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range report.Rows {
+		switch {
+		case r.Kind == query.KindDelay && (r.Truth != "" || r.NotJudged != noLongFlow || strings.Contains(r.Answer, "error per flow")):
+			t.Errorf("%+v", r)
+		case r.Kind == query.KindLoss && (!r.OK || strings.Contains(r.What, ", 0 flows")):
+			t.Errorf("%+v", r)
+		}
+	}
+	if !slices.ContainsFunc(report.Rows, func(r Row) bool { return r.Kind == query.KindLoss }) {
+		t.Errorf("no losses: %+v", report.Rows)
+	}
+}
+
 // TestInterruptedAnswers: a context that ends leaves the rows that were answered, and of the question under way those of the flows so far, which are not judged.
 func TestInterruptedAnswers(t *testing.T) {
 	for _, c := range []struct {
