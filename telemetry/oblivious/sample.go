@@ -62,6 +62,9 @@ type Entry struct {
 	Key   Key
 }
 
+// Complete reports that the sample lacks nothing: each packet that was counted is in it, those of one id once.
+func (s *Sample) Complete() bool { return s.complete() }
+
 // complete reports that the sample lacks nothing: what it counts it counts
 // exactly.
 func (s *Sample) complete() bool { return s.Threshold == maxRank }

@@ -18,11 +18,14 @@ import (
 // deny, and is not exact where they do not agree with the samples.
 type doubt struct {
 	surplus, excess float64 // packets of all switches
+	surplusBytes    float64 // that the surplus may have at most
 	// missed packets passed switches that did not measure them, each at one switch or at several: any flow may have had them.
 	missed float64
 	// Packets and bytes that passed the network, by the switches' counts: at least those of one switch, unless
-	// packets passed it twice, and at most those of all together.
+	// packets passed it twice, and at most those of all together. A switch counts bytes on the wire, and a packet's length is
+	// without tags, shims and padding (docs/oblivious.md): least has as few as these leave.
 	least, most [2]float64 // of packets, of bytes
+	wire        float64    // bytes on the wire at the switch that had most
 	// denied is what may be in no sample where one switch counted more than the bounds of the whole allow, though by no more than a
 	// sample can be wrong by chance; else 0.
 	denied [2]float64
@@ -58,6 +61,7 @@ func (n *network) judge(w *witness, of string) error {
 	n.shares = append(n.shares, w.SwitchVolume)
 	n.doubt.total(&w.SwitchVolume)
 	n.doubt.surplus += float64(surplus)
+	n.doubt.surplusBytes += float64(surplus) * w.longest()
 	n.doubt.excess += float64(excess)
 	if surplus == w.surplus && excess == w.excess {
 		return nil // the store has named it
@@ -71,20 +75,53 @@ func (n *network) judge(w *witness, of string) error {
 	return nil
 }
 
+const (
+	// mostOverhead is by how much a frame is longer than its packet: padding of the shortest one, 26 bytes, two VLAN tags, a shim of
+	// 14 bytes, and room for more tags.
+	mostOverhead = 64
+	// mostFrame is the longest one with an MTU of 9,216 bytes: what is not IP is no longer.
+	mostFrame = 9216 + 18
+)
+
+// longest bounds the length of a packet that a switch counted and its samples do not account for. Where these lack nothing it has the id of one that is
+// in them, and so its length, if it is IP.
+func (w *witness) longest() float64 {
+	longest := uint32(0)
+	for _, s := range w.parts {
+		if !s.Complete() {
+			return mostBytes
+		}
+		for i := range s.Entries {
+			longest = max(longest, s.Entries[i].Bytes)
+			if s.Entries[i].Key.Version == 0 {
+				longest = max(longest, mostFrame)
+			}
+		}
+	}
+	return float64(longest)
+}
+
 // total notes what passed a switch in all of the window.
 func (d *doubt) total(v *SwitchVolume) {
-	for i, n := range []uint64{v.Packets, v.Bytes} {
-		d.least[i] = max(d.least[i], float64(n))
-		d.most[i] += float64(n)
-	}
+	packets, bytes := float64(v.Packets), float64(v.Bytes)
+	d.least[0] = max(d.least[0], packets)
+	d.least[1] = max(d.least[1], bytes-mostOverhead*packets)
+	d.wire = max(d.wire, bytes)
+	d.most[0] += packets
+	d.most[1] += bytes
 }
 
 // deny holds the bounds that an estimate of the whole has, with a question's confidence, against what single switches counted.
 func (d *doubt) deny(union *oblivious.Sample, delta float64) {
 	for i, unit := range []oblivious.Unit{oblivious.Packets, oblivious.Bytes} {
 		d.denied[i] = 0
-		if e, err := union.Subset(unit, delta, func(*Key) bool { return true }); err == nil && d.least[i] > e.High {
+		e, err := union.Subset(unit, delta, func(*Key) bool { return true })
+		switch {
+		case err != nil:
+		case d.least[i] > e.High && unit == oblivious.Packets:
 			d.denied[i] = d.least[i] - e.Low
+		case d.least[i] > e.High, unit == oblivious.Bytes && d.denied[0] > d.surplus && d.wire > e.High: // missed packets have bytes
+			d.denied[i] = d.wire - e.Low
 		}
 	}
 }
@@ -108,14 +145,10 @@ func (d *doubt) hold(b Bounded, unit oblivious.Unit, all bool) Bounded {
 	if d.excess > 0 {
 		b.Low, b.High = 0, d.most[i] // the entries' weights mean nothing
 	}
-	// Any flow may have had the packets that are in no sample; the bytes of a surplus are not known.
-	more := d.denied[i]
-	if d.surplus > 0 {
-		if unit == oblivious.Packets {
-			more = max(more, d.surplus)
-		} else {
-			more = d.most[i]
-		}
+	// Any flow may have had the packets that are in no sample.
+	more := max(d.denied[i], d.surplus)
+	if unit == oblivious.Bytes {
+		more = max(d.denied[i], d.surplusBytes)
 	}
 	b.High += more
 	b.High = min(b.High, d.most[i]) + missed

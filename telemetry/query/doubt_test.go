@@ -258,3 +258,45 @@ func TestSeedOfOne(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestBytesWithShims: what switches count on the wire, with shims, tags and padding, is not taken for the packets' lengths: all totals of bytes are the
+// same, and a few packets that came again widen bounds by their own length alone.
+func TestBytesWithShims(t *testing.T) {
+	const packets, length, shim, again, switches = 2000, 86, 8, 3, 4
+	for _, size := range []int{4000, 500} {
+		s := &store.Store{}
+		for sw := uint32(1); sw <= switches; sw++ {
+			sampler, err := oblivious.NewSampler(oblivious.Config{Kind: oblivious.NWPS, Unit: oblivious.Packets, Size: size})
+			if err != nil {
+				t.Fatal(err)
+			}
+			wire := uint64(0)
+			for i := range packets + again {
+				k := oblivious.Key(key(1 + i%5))
+				sampler.Add(hash.Uint64(7, uint64(i%packets)), length, &k)
+				wire += length + shim
+			}
+			sample := sampler.Sample()
+			sample.Bytes = wire
+			add(t, s, record.Header{Kind: record.Oblivious, Switch: sw, Start: 5 << 30, Span: 1 << 30}, sample.AppendBinary)
+		}
+		s.Sort()
+		e := &Engine{Store: s}
+		const most = length * (packets + switches*again)
+		v := ask[*Volume](t, e, &Question{Kind: KindVolume})
+		if !v.Bytes.Holds(length * (packets + again)) {
+			t.Errorf("size %d: %+v bytes, not %d", size, v.Bytes, length*(packets+again))
+		}
+		h := ask[*HeavyHitters](t, e, &Question{Kind: KindHeavyHitters, Theta: 0.1, Unit: "bytes"})
+		if h.Volume != v.Bytes {
+			t.Errorf("size %d: heavy hitters are of %+v bytes, the volume is %+v", size, h.Volume, v.Bytes)
+		}
+		part := ask[*Volume](t, e, &Question{Kind: KindVolume, Proto: "udp"})
+		if part.Share == nil || !part.Share.Bytes.Holds(part.Bytes.Value/v.Bytes.Value) {
+			t.Errorf("size %d: %+v of %+v", size, part, v.Bytes)
+		}
+		if size > packets && (v.Bytes.Value != length*packets || v.Bytes.High > most || h.Flows[0].High > h.Flows[0].Value+length*switches*again) {
+			t.Errorf("%+v bytes, at most %d; %+v", v.Bytes, most, h.Flows[0])
+		}
+	}
+}

@@ -4957,7 +4957,8 @@ func (x *FlowLoop) GetBy() []string {
 }
 
 // Series is an answer over time: the window in pieces, in the order of time. Its basis
-// is of the whole window.
+// is of the whole window. A packet that passes one switch in one piece and another in the next is in both, as each
+// piece counts what passed the network in its time: of volume and frequency the pieces add up to as many packets more as are under way at their ends.
 type Series struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	FromNs     int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`

@@ -191,7 +191,7 @@ func WriteCounts(w io.Writer, c store.Counts) error {
 }
 
 func printVolume(w io.Writer, v *query.Volume) error {
-	t := NewTable("switch", ">packets", ">bytes")
+	t := NewTable("switch", ">packets", ">bytes (wire)")
 	for _, s := range v.PerSwitch {
 		t.Row(s.Switch, s.Packets, s.Bytes)
 	}

@@ -314,5 +314,9 @@ func printSeries(w io.Writer, s *query.Series) error {
 	if err := t.Write(w); err != nil {
 		return err
 	}
-	return lines(w, &s.Basis, "", fmt.Sprintf("%s in steps of %v, the first at %s, %d ns of the switches' clock", s.Of, time.Duration(s.StepNs), clockTime(s.From).Format(time.RFC3339Nano), s.From))
+	text := []string{"", fmt.Sprintf("%s in steps of %v, the first at %s, %d ns of the switches' clock", s.Of, time.Duration(s.StepNs), clockTime(s.From).Format(time.RFC3339Nano), s.From)}
+	if s.Of == query.KindVolume || s.Of == query.KindFrequency {
+		text = append(text, "packets that are under way from one switch to another where a step ends are in both steps, so that steps add up to more than the whole window has")
+	}
+	return lines(w, &s.Basis, text...)
 }
