@@ -98,6 +98,18 @@ func TestWrongArguments(t *testing.T) {
 		}
 	}
 	walk(newRootCommand())
+	for line, want := range map[string]string{
+		"ctl capture -w x --duration -3s":     "--duration -3s: choose a length of time above 0, or leave it out",
+		"ctl capture -w x --timeout 0":        "--timeout 0s: choose a length of time above 0, as 1m",
+		"ctl trace --wait -1s --timeout -2s":  "--timeout -2s: choose a length of time above 0, as 1m\nweir: --wait -1s: choose a length of time above 0, as 5s",
+		"query path --watch -1s --timeout 0s": "--timeout 0s: choose a length of time above 0, as 30s\nweir: --watch -1s: choose a length of time above 0, or leave it out",
+		"query volume --last -1s --step -1s":  "--last -1s: choose a length of time above 0, or leave it out\nweir: --step -1s: choose",
+		"bench pipeline --slice 0":            "--slice 0s: choose a length of time above 0, as ",
+	} {
+		if status, _, stderr := weir(strings.Fields(line)...); status != statusUsage || !strings.Contains(stderr, want) {
+			t.Errorf("weir %s: status %d, %s, want %s", line, status, stderr, want)
+		}
+	}
 	for _, line := range wrongArguments {
 		expect(strings.Fields(line)...)
 	}

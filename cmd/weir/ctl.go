@@ -148,9 +148,6 @@ func (o *ctlOptions) show(ctx context.Context, v view, stdout io.Writer) error {
 
 // call makes a call, or some, that together may take as long; 0: without limit.
 func (o *ctlOptions) call(ctx context.Context, most time.Duration, f func(context.Context, *control.Client) error) error {
-	if o.timeout < 0 {
-		return usageError(fmt.Errorf("--timeout %v: choose a length of time above 0, as 10s", o.timeout))
-	}
 	client, where, err := o.client()
 	if errors.Is(err, errNoSwitch) {
 		return err
@@ -164,7 +161,7 @@ func (o *ctlOptions) call(ctx context.Context, most time.Duration, f func(contex
 		defer cancel()
 	}
 	err = f(ctx, client)
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if err != nil && (errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(context.Cause(ctx), errNoAnswer)) {
 		return fmt.Errorf("the switch at %s did not answer within %v: see whether it hangs, or raise --timeout", where, o.timeout)
 	}
 	if control.Refused(err) {
@@ -175,6 +172,9 @@ func (o *ctlOptions) call(ctx context.Context, most time.Duration, f func(contex
 	}
 	return err
 }
+
+// errNoAnswer cancels calls that may take as long as they like once the switch has begun to answer.
+var errNoAnswer = errors.New("no answer")
 
 // brokenOff says why a switch did not complete its answer.
 func (o *ctlOptions) brokenOff(where string) error {

@@ -128,7 +128,7 @@ status is 1.
 	f.StringVar(&co.q.Edge, "edge", "before", "before, after or dropped")
 	f.Uint64VarP(&co.q.Count, "count", "c", 0, "end after so many packets; 0: do not")
 	f.Uint32Var(&co.q.Truncate, "truncate", 0, "keep so many `BYTES` of each packet; 0: all in its frames")
-	f.DurationVar(&co.duration, "duration", 0, "end after this time; 0: do not")
+	f.DurationVar(&co.duration, "duration", 0, "end so long after the switch began; 0: do not")
 	_ = cmd.MarkFlagRequired("write")
 	_ = cmd.RegisterFlagCompletionFunc("edge", cobra.FixedCompletions([]string{"before", "after", "dropped"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("at", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -154,15 +154,18 @@ func completeStages(ctx context.Context, o *ctlOptions) (names []string) {
 
 // runCapture is the command, top to bottom.
 func runCapture(ctx context.Context, o *ctlOptions, co *captureOptions, stdout, stderr io.Writer) (err error) {
-	if co.duration > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, co.duration)
-		defer cancel()
-	}
-	w := &captureWriter{file: co.file, stdout: stdout}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := time.AfterFunc(o.timeout, func() { cancel(errNoAnswer) })
+	defer late.Stop()
+	w := &captureWriter{file: co.file, stdout: stdout, begun: func() {
+		if late.Stop() && co.duration > 0 {
+			time.AfterFunc(co.duration, func() { cancel(nil) })
+		}
+	}}
 	defer func() { err = errors.Join(err, w.close()) }()
 	err = o.call(ctx, 0, func(ctx context.Context, c *control.Client) error { return w.receive(ctx, c, &co.q) })
-	if ctx.Err() != nil { // what ends with ctx was asked for
+	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errNoAnswer) { // what ends with ctx was asked for
 		err = nil
 	}
 	if err == nil || w.packets > 0 {
@@ -175,6 +178,7 @@ func runCapture(ctx context.Context, o *ctlOptions, co *captureOptions, stdout, 
 type captureWriter struct {
 	file             string // or -
 	stdout           io.Writer
+	begun            func() // called once the switch captures
 	opened           *os.File
 	out              *bufio.Writer
 	ng               *pcapfile.Writer
@@ -191,6 +195,7 @@ func (w *captureWriter) receive(ctx context.Context, c *control.Client, q *api.C
 	// A switch that accepts the request sends the names of its ports at once. A refused one leaves the file as it is.
 	for stream.Receive() {
 		if w.out == nil {
+			w.begun()
 			if err := w.open(); err != nil {
 				return usageError(fmt.Errorf("write the capture: %w: name a file that may be written", err))
 			}

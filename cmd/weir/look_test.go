@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -341,5 +342,26 @@ func TestTraceInterrupted(t *testing.T) {
 	}
 	if status := p.stop(t); status != 0 {
 		t.Errorf("status %d: %s", status, &p.stderr)
+	}
+}
+
+// TestCaptureUnanswered: a capture at a switch that hangs ends as other calls do, whatever would end it otherwise, and makes no file.
+func TestCaptureUnanswered(t *testing.T) {
+	hung := filepath.Join(t.TempDir(), "s.sock")
+	l, err := net.Listen("unix", hung)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // accepts none: the kernel does, as for a process that is stopped
+	file := filepath.Join(t.TempDir(), "x.pcapng")
+	want := "weir: the switch at " + hung + " did not answer within 50ms: see whether it hangs, or raise --timeout\n"
+	for _, more := range [][]string{nil, {"--count", "1"}, {"--duration", "10ms"}} {
+		args := append([]string{"ctl", "--socket", hung, "--timeout", "50ms", "capture", "-w", file}, more...)
+		if status, stdout, stderr := weir(args...); status != statusFailure || stdout != "" || stderr != want {
+			t.Errorf("%v: status %d, %q, %q", args, status, stdout, stderr)
+		}
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("a file was made")
 	}
 }

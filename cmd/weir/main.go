@@ -13,10 +13,12 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/telemetry/view/text"
@@ -38,6 +40,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer stop()
 	began := false
 	root := newRootCommand()
+	refuseTimes(root)
 	noteBegin(root, &began)
 	for _, sub := range root.Commands() {
 		if !slices.Contains(undoing, sub.Name()) {
@@ -121,6 +124,41 @@ func noteBegin(cmd *cobra.Command, began *bool) {
 	for _, sub := range cmd.Commands() {
 		noteBegin(sub, began)
 	}
+}
+
+// refuseTimes has every command refuse flags with times that cannot be meant, before it begins.
+func refuseTimes(cmd *cobra.Command) {
+	if work := cmd.RunE; work != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if err := wrongTimes(cmd.Flags()); err != nil {
+				return usageError(err)
+			}
+			return work(cmd, args)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		refuseTimes(sub)
+	}
+}
+
+// wrongTimes reports times below 0, and of 0 where that has no meaning of its own: 0 is the default of the flags where it has.
+func wrongTimes(flags *pflag.FlagSet) error {
+	var faults []error
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Value.Type() != "duration" {
+			return
+		}
+		none := f.DefValue == "0s"
+		d, err := time.ParseDuration(f.Value.String())
+		switch {
+		case err != nil || d > 0 || d == 0 && none:
+		case none:
+			faults = append(faults, fmt.Errorf("--%s %v: choose a length of time above 0, or leave it out", f.Name, d))
+		default:
+			faults = append(faults, fmt.Errorf("--%s %v: choose a length of time above 0, as %s", f.Name, d, strings.Replace(f.DefValue, "m0s", "m", 1)))
+		}
+	})
+	return errors.Join(faults...)
 }
 
 // undoing are the commands that take namespaces, queues or other processes away before they end, which must not be cut

@@ -44,9 +44,6 @@ func (*queryCollector) unused(cmd *cobra.Command) error {
 
 // client finds out how to talk to the collector.
 func (c *queryCollector) client() (*queryCollector, error) {
-	if c.timeout <= 0 {
-		return nil, fmt.Errorf("--timeout %v: choose a length of time above 0", c.timeout)
-	}
 	if strings.HasPrefix(c.url, "https:") && c.tls.CA == "" {
 		return nil, errors.New("--collector: https needs certificates: name them with --tls-ca, --tls-cert and --tls-key")
 	}

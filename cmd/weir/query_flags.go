@@ -92,8 +92,6 @@ func (q *queryFlags) finish(cmd *cobra.Command) (err error) {
 		{"weight", "choose 1 to 10000", q.Weight == 0},
 		{"confidence", "choose a probability above 0 and below 1", q.Confidence == 0},
 		{"delta", "choose a probability above 0 and below 1", !(q.delta > 0 && q.delta < 1)},
-		{"last", "choose a length of time above 0, or 0 for all", q.Last < 0},
-		{"step", "choose a length of time above 0, or 0 for one answer", q.Step < 0},
 		{"limit", fmt.Sprintf("choose 1 to %d", query.MaxLimit), q.Limit == 0},
 	} {
 		if given(f.name) && f.wrong {

@@ -34,8 +34,8 @@ digest. Of a collector, those that it has in memory. Without such records no fil
 			if !slices.Contains(parquet.RecordKinds(), kind) {
 				errs = append(errs, fmt.Errorf("--kind %q: choose one of %q", kind, parquet.RecordKinds()))
 			}
-			if q.Last < 0 || q.Last > 0 && (q.start != "" || q.end != "") {
-				errs = append(errs, fmt.Errorf("--last %v: choose a length of time above 0, and neither --start nor --end with it", q.Last))
+			if q.Last > 0 && (q.start != "" || q.end != "") {
+				errs = append(errs, fmt.Errorf("--last %v: give neither --start nor --end with it", q.Last))
 			}
 			var err error
 			q.Start, err = query.ParseTime("--start", q.start)

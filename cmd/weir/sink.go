@@ -81,16 +81,7 @@ Exit status: 0 if a packet of the run arrived; 1 if none did.`,
 // runSink is the command, top to bottom.
 func runSink(ctx context.Context, o sinkOptions, stdout, stderr io.Writer) (err error) {
 	w, err := o.workload()
-	errs := []error{err}
-	for _, f := range []struct {
-		name  string
-		value time.Duration
-	}{{"duration", o.Duration}, {"idle", o.Idle}} {
-		if f.value < 0 {
-			errs = append(errs, fmt.Errorf("--%s: %v is negative: choose a time, or 0 for no limit", f.name, f.value))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return usageError(err)
 	}
 	port, err := o.port()
