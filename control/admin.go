@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,12 @@ var _ api.AdminHandler = (*admin)(nil)
 func now() time.Time { return time.Now() }
 
 func (a *admin) Set(ctx context.Context, q *api.SetRequest) (*api.ChangeResponse, error) {
+	r, err := inTurn(ctx, func() (*api.ChangeResponse, error) { return a.sw.Set(q) })
+	a.changed(ctx, "set", askedSet(q), r, err)
+	return r, refusal(err)
+}
+
+func askedSet(q *api.SetRequest) string {
 	verb, list := "add", "stages."+q.Stage+"."+q.List
 	switch {
 	case q.Remove:
@@ -38,41 +45,44 @@ func (a *admin) Set(ctx context.Context, q *api.SetRequest) (*api.ChangeResponse
 	if q.Stage == "" {
 		list = q.List
 	}
-	r, err := a.sw.Set(q)
-	a.changed(ctx, "set", fmt.Sprintf("%s %s %s", verb, list, JSON(q)), r, err)
-	return r, refusal(err)
+	return fmt.Sprintf("%s %s %s", verb, list, JSON(q))
 }
 
 func (a *admin) Reload(ctx context.Context, q *api.ReloadRequest) (*api.ChangeResponse, error) {
-	what := "the switch's own file"
-	if q.Toml != "" {
-		what = "the client's file " + q.File
-	}
-	r, err := a.sw.Reload(q)
-	a.changed(ctx, "reload", what, r, err)
+	r, err := inTurn(ctx, func() (*api.ChangeResponse, error) { return a.sw.Reload(q) })
+	a.changed(ctx, "reload", askedReload(q), r, err)
 	return r, refusal(err)
 }
 
+func askedReload(q *api.ReloadRequest) string {
+	if q.Toml != "" {
+		return "the client's file " + q.File
+	}
+	return "the switch's own file"
+}
+
 func (a *admin) Clear(ctx context.Context, q *api.ClearRequest) (*api.ClearResponse, error) {
-	r, err := a.sw.Clear(q)
+	r, err := inTurn(ctx, func() (*api.ClearResponse, error) { return a.sw.Clear(q) })
 	a.note(ctx, "clear", string(JSON(q)), err)
 	return r, refusal(err)
 }
 
 func (a *admin) Trace(ctx context.Context, q *api.TraceRequest) (*api.TraceResponse, error) {
-	r, err := a.sw.Trace(ctx, q)
+	r, err := inTurn(ctx, func() (*api.TraceResponse, error) { return a.sw.Trace(ctx, q) })
 	a.note(ctx, "trace", string(JSON(q)), err)
 	return r, refusal(err)
 }
 
 func (a *admin) Capture(ctx context.Context, q *api.CaptureRequest, stream *connect.ServerStream[api.CaptureResponse]) error {
 	begun := false
-	err := a.sw.Capture(ctx, q, func(r *api.CaptureResponse) error {
-		if !begun { // it may go on for days, so it is written down before its end, too
-			begun = true
-			a.result(ctx, "capture", string(JSON(q)), "begun")
-		}
-		return stream.Send(r)
+	_, err := inTurn(ctx, func() (struct{}, error) {
+		return struct{}{}, a.sw.Capture(ctx, q, func(r *api.CaptureResponse) error {
+			if !begun { // it may go on for days, so it is written down before its end, too
+				begun = true
+				a.result(ctx, "capture", string(JSON(q)), "begun")
+			}
+			return stream.Send(r)
+		})
 	})
 	a.note(ctx, "capture", string(JSON(q)), err)
 	return refusal(err)
@@ -141,10 +151,11 @@ func refusal(err error) error {
 	return connect.NewError(connect.CodeFailedPrecondition, err)
 }
 
-// admins lets only admins through, before the request's body is kept or parsed.
-// What is refused is written to the audit log.
+// admins lets only admins through, before more of the request is kept or parsed than of one that reads. What is refused is
+// written to the audit log.
 func (s *Server) admins(next http.Handler) http.Handler {
 	writer := connect.NewErrorWriter()
+	_, refusals := api.NewAdminHandler(&refusing{s.audit, s.log}, connect.WithReadMaxBytes(maxRequest))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := identityOf(r.Context())
 		if id.admin {
@@ -153,14 +164,73 @@ func (s *Server) admins(next http.Handler) http.Handler {
 		}
 		s.denied.Add(1)
 		// A client that is cut off while it sends does not read why.
-		_, _ = io.CopyN(io.Discard, r.Body, maxRequest)
-		call := strings.ToLower(r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:])
-		s.audit.write(s.log, id, bounded(call), zap.String("result", "refused: not an admin"))
-		err := connect.NewError(connect.CodePermissionDenied, fmt.Errorf("%s may read, but not change: run as root or as the switch's user, or with a certificate that control.tls.admins names", id))
-		if writer.IsSupported(r) {
-			_ = writer.Write(w, r, err)
-			return
+		body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest+1))
+		call := callOf(r.URL.Path)
+		switch {
+		case !writer.IsSupported(r):
+			s.audit.write(s.log, id, call, zap.String("result", notAdmin))
+			http.Error(w, denial(id).Message(), http.StatusForbidden)
+		case err != nil || len(body) > maxRequest:
+			s.audit.write(s.log, id, call, zap.String("asked", fmt.Sprintf("a request of more than %d bytes, or a part of one", maxRequest)), zap.String("result", notAdmin))
+			_ = writer.Write(w, r, denial(id))
+		default:
+			noted := false
+			r = r.WithContext(context.WithValue(r.Context(), notedKey{}, &noted))
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			if refusals.ServeHTTP(w, r); !noted {
+				s.audit.write(s.log, id, call, zap.String("asked", "what is no request"), zap.String("result", notAdmin))
+			}
 		}
-		http.Error(w, err.Message(), http.StatusForbidden)
 	})
+}
+
+const notAdmin = "refused: not an admin"
+
+// callOf is the name of the call of a path.
+func callOf(path string) string {
+	return bounded(strings.ToLower(path[strings.LastIndexByte(path, '/')+1:]))
+}
+
+func denial(id identity) *connect.Error {
+	return connect.NewError(connect.CodePermissionDenied, fmt.Errorf("%s may read, but not change: run as root or as the switch's user, or with a certificate that control.tls.admins names", id))
+}
+
+// notedKey finds, in a context, where a refusal is noted.
+type notedKey struct{}
+
+// refusing answers the calls of service Admin to those who may not make them, and writes down what they asked for.
+type refusing struct {
+	audit *Audit
+	log   *zap.Logger
+}
+
+var _ api.AdminHandler = (*refusing)(nil)
+
+func (f *refusing) refuse(ctx context.Context, call, asked string) error {
+	if noted, ok := ctx.Value(notedKey{}).(*bool); ok {
+		*noted = true
+	}
+	id := identityOf(ctx)
+	f.audit.write(f.log, id, call, zap.String("asked", bounded(asked)), zap.String("result", notAdmin))
+	return denial(id)
+}
+
+func (f *refusing) Set(ctx context.Context, q *api.SetRequest) (*api.ChangeResponse, error) {
+	return nil, f.refuse(ctx, "set", askedSet(q))
+}
+
+func (f *refusing) Reload(ctx context.Context, q *api.ReloadRequest) (*api.ChangeResponse, error) {
+	return nil, f.refuse(ctx, "reload", askedReload(q))
+}
+
+func (f *refusing) Clear(ctx context.Context, q *api.ClearRequest) (*api.ClearResponse, error) {
+	return nil, f.refuse(ctx, "clear", string(JSON(q)))
+}
+
+func (f *refusing) Trace(ctx context.Context, q *api.TraceRequest) (*api.TraceResponse, error) {
+	return nil, f.refuse(ctx, "trace", string(JSON(q)))
+}
+
+func (f *refusing) Capture(ctx context.Context, q *api.CaptureRequest, _ *connect.ServerStream[api.CaptureResponse]) error {
+	return f.refuse(ctx, "capture", string(JSON(q)))
 }

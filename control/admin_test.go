@@ -2,6 +2,7 @@ package control
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/control/api"
@@ -167,10 +169,14 @@ func checkAudit(t *testing.T, log string) {
 			Time         time.Time
 			UID, PID     int
 			Call, Result string
+			Asked        string
 			Changed      []string
 		}
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line.Time.IsZero() || line.PID != os.Getpid() {
 			t.Errorf("%v: %s", err, lines.Text())
+		}
+		if line.Asked == "" || line.Call == "set" && !strings.Contains(line.Asked, "{") {
+			t.Errorf("what was asked for is not there: %s", lines.Text())
 		}
 		results[fmt.Sprintf("%d %s: %s %v", line.UID, line.Call, line.Result, line.Changed)]++
 	}
@@ -215,6 +221,43 @@ func TestAuditDiskFull(t *testing.T) {
 	}
 	if n := f.changes.Load(); n != 5 || s.Counters().AuditLost != 5 {
 		t.Errorf("%d changes, %+v", n, s.Counters())
+	}
+}
+
+// TestAuditWholeLines: what a full disk cuts off takes no later line with it, nor does what an earlier process left.
+func TestAuditWholeLines(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("weir", dir, "tmpfs", 0, "size=8k"); err != nil {
+		t.Skipf("a small file system takes root: %v", err)
+	}
+	defer unix.Unmount(dir, 0)
+	log, filler := filepath.Join(dir, "audit.log"), filepath.Join(dir, "filler")
+	for file, size := range map[string]int{log: 4000, filler: 4096} { // the disk is full behind 96 more bytes of the log
+		if err := os.WriteFile(file, bytes.Repeat([]byte{'x'}, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	audit, err := OpenAudit(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer audit.Close()
+	write := func(asked string) {
+		audit.write(zap.NewNop(), identity{}, "set", zap.String("asked", asked))
+	}
+	write(strings.Repeat("lost", 100))
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	write("kept")
+	write("kept, too")
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	if len(lines) != 4 || len(lines[0]) != 4000 || !strings.Contains(lines[1], `"kept"`) || !strings.Contains(lines[2], `"kept, too"`) || lines[3] != "" || audit.Lost() != 1 {
+		t.Errorf("%d lines lost, and there are %q", audit.Lost(), lines)
 	}
 }
 

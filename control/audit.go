@@ -8,6 +8,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/internal/safefile"
 )
 
 // Audit is the record of who changed what. Each call of service Admin makes one
@@ -41,7 +43,47 @@ func OpenAudit(path string) (*Audit, error) {
 	encoder := zapcore.NewJSONEncoder(zapcore.EncoderConfig{
 		TimeKey: "time", EncodeTime: zapcore.RFC3339NanoTimeEncoder, MessageKey: "call", LineEnding: "\n",
 	})
-	return &Audit{core: zapcore.NewCore(encoder, zapcore.Lock(f), zapcore.InfoLevel), file: f}, nil
+	return &Audit{core: zapcore.NewCore(encoder, zapcore.Lock(&wholeLines{f, endsWithin(path)}), zapcore.InfoLevel), file: f}, nil
+}
+
+// wholeLines writes lines to the end of a file. Of one that cannot be written whole nothing stays, or at least the next one
+// begins anew.
+type wholeLines struct {
+	*os.File
+	within bool // the file ends within a line
+}
+
+// Write implements io.Writer.
+func (w *wholeLines) Write(line []byte) (int, error) {
+	if w.within {
+		line = append([]byte("\n"), line...)
+	}
+	n, err := w.File.Write(line)
+	if err == nil {
+		w.within = false
+		return n, nil
+	}
+	if n > 0 {
+		info, statErr := w.Stat()
+		if statErr != nil || w.Truncate(info.Size()-int64(n)) != nil {
+			w.within = true
+		}
+	}
+	return 0, err
+}
+
+// endsWithin reports whether a file ends within a line, as where the machine failed while it was written.
+func endsWithin(path string) bool {
+	f, err := safefile.Open(path)
+	if err != nil {
+		return false // no regular file: it has no end
+	}
+	defer f.Close()
+	last := []byte{'\n'}
+	if info, err := f.Stat(); err == nil && info.Size() > 0 {
+		_, _ = f.ReadAt(last, info.Size()-1)
+	}
+	return last[0] != '\n'
 }
 
 // Lost counts the lines that could not be written.

@@ -6,7 +6,7 @@
 //	                                                                └──> Audit
 //
 // The calls that read are in read.go, those that change a switch or look into its
-// packets in admin.go. A change is checked whole and built next to what is in force,
+// packets in admin.go. Changes wait for their turn, in the order in which their clients came (line.go). A change is checked whole and built next to what is in force,
 // and then swapped between two batches; no call blocks a worker for longer than a copy
 // of its counters takes, and none lets it wait for a client.
 //

@@ -55,6 +55,7 @@ type Server struct {
 	closing chan struct{} // ends watches
 	audit   *Audit
 	log     *zap.Logger
+	line    *line
 
 	refused, denied atomic.Uint64
 }
@@ -62,7 +63,7 @@ type Server struct {
 // Serve answers what arrives at the listener, which is the server's from now
 // on.
 func Serve(l net.Listener, sw Switch, o Options) *Server {
-	s := &Server{ended: make(chan error, 2), closing: make(chan struct{}), audit: o.Audit, log: o.Log}
+	s := &Server{ended: make(chan error, 2), closing: make(chan struct{}), audit: o.Audit, log: o.Log, line: newLine()}
 	if s.log == nil {
 		s.log = zap.NewNop()
 	}
@@ -81,10 +82,12 @@ func Serve(l net.Listener, sw Switch, o Options) *Server {
 		Limits: queries.Limits{Requests: 16, Questions: 1, Watches: 4}, // questions share the machine with the packets
 	})
 	mux.Handle(path, questions)
-	handler := timed(mux)
+	handler := timed(inLine(mux))
 
 	s.start(bound(l, &s.refused), handler, func(ctx context.Context, c net.Conn) context.Context {
-		return context.WithValue(ctx, identityKey{}, peerOf(c))
+		id := peerOf(c)
+		ctx = context.WithValue(ctx, identityKey{}, id)
+		return context.WithValue(ctx, placeKey{}, s.line.accepted(c, id.admin))
 	})
 	if o.TCP != nil {
 		o.TCP.(*tlsListener).bounded.Refused = func() { s.refused.Add(1) }
@@ -104,7 +107,9 @@ func Serve(l net.Listener, sw Switch, o Options) *Server {
 			}
 			ctx := context.WithValue(r.Context(), identityKey{}, id)
 			handler.ServeHTTP(w, r.WithContext(ctx))
-		}), nil)
+		}), func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, placeKey{}, s.line.accepted(c, false))
+		})
 	}
 	return s
 }
@@ -118,6 +123,7 @@ func (s *Server) start(l net.Listener, h http.Handler, note func(context.Context
 		IdleTimeout:       idleWait,
 		ErrorLog:          zap.NewStdLog(s.log),
 		ConnContext:       note,
+		ConnState:         s.line.state,
 	}
 	s.servers = append(s.servers, server)
 	go func() { s.ended <- server.Serve(l) }()

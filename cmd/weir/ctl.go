@@ -162,7 +162,7 @@ func (o *ctlOptions) call(ctx context.Context, most time.Duration, f func(contex
 	}
 	err = f(ctx, client)
 	if err != nil && (errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(context.Cause(ctx), errNoAnswer)) {
-		return fmt.Errorf("the switch at %s did not answer within %v: see whether it hangs, or raise --timeout", where, o.timeout)
+		return fmt.Errorf("the switch at %s %w within %v: see whether it hangs, or raise --timeout", where, errNoAnswer, o.timeout)
 	}
 	if control.Refused(err) {
 		return usageError(control.Reason(err))
@@ -173,8 +173,16 @@ func (o *ctlOptions) call(ctx context.Context, most time.Duration, f func(contex
 	return err
 }
 
-// errNoAnswer cancels calls that may take as long as they like once the switch has begun to answer.
-var errNoAnswer = errors.New("no answer")
+// errNoAnswer is of calls that the switch did not answer in time.
+var errNoAnswer = errors.New("did not answer")
+
+// unlessBegun adds to the error of a change that was not answered in time what may become of it.
+func unlessBegun(err error) error {
+	if !errors.Is(err, errNoAnswer) {
+		return err
+	}
+	return fmt.Errorf("%w; the change is dropped unless the switch had begun with it: \"weir ctl show config\" has what is in force", err)
+}
 
 // brokenOff says why a switch did not complete its answer.
 func (o *ctlOptions) brokenOff(where string) error {

@@ -142,7 +142,7 @@ func (o *ctlOptions) change(cmd *cobra.Command, asJSON bool, call func(context.C
 		return err
 	})
 	if err != nil {
-		return err
+		return unlessBegun(err)
 	}
 	for _, text := range r.Warnings {
 		fmt.Fprintf(cmd.ErrOrStderr(), "weir: warning: %s\n", text)

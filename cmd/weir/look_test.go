@@ -364,4 +364,8 @@ func TestCaptureUnanswered(t *testing.T) {
 	if _, err := os.Stat(file); err == nil {
 		t.Error("a file was made")
 	}
+	want = strings.TrimSuffix(want, "\n") + "; the change is dropped unless the switch had begun with it: \"weir ctl show config\" has what is in force\n"
+	if status, _, stderr := weir("ctl", "--socket", hung, "--timeout", "50ms", "set", "port", "down", "left"); status != statusFailure || stderr != want {
+		t.Errorf("a change: status %d, %q", status, stderr)
+	}
 }

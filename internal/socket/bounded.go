@@ -3,6 +3,7 @@ package socket
 import (
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // Bounded is a listener with bounded connections. A connection beyond the bound is closed at
@@ -36,6 +37,15 @@ type bounded struct {
 	net.Conn
 	leave func()
 	once  sync.Once
+	asked atomic.Bool // a byte came
+}
+
+// Read implements net.Conn.
+func (c *bounded) Read(b []byte) (n int, err error) {
+	if n, err = c.Conn.Read(b); n > 0 {
+		c.asked.Store(true)
+	}
+	return n, err
 }
 
 // Close implements net.Conn.

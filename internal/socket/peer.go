@@ -3,6 +3,7 @@ package socket
 import (
 	"net"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,23 +17,59 @@ type Peer struct {
 // PeerOf asks the kernel who connected, of a connection as it came or from a Bounded.
 func PeerOf(c net.Conn) Peer {
 	p := Peer{UID: -1}
-	if held, ok := c.(*bounded); ok {
-		c = held.Conn
-	}
-	u, ok := c.(*net.UnixConn)
-	if !ok {
+	_, raw := rawOf(c)
+	if _, ok := raw.(*net.UnixConn); !ok {
 		return p
 	}
-	raw, err := u.SyscallConn()
-	if err != nil {
-		return p
-	}
-	_ = raw.Control(func(fd uintptr) {
-		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+	control(raw, func(fd int) {
+		if cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 			p = Peer{UID: int(cred.Uid), PID: int(cred.Pid)}
 		}
 	})
 	return p
+}
+
+// rawOf finds the connection of the kernel in one that a Bounded or TLS wraps, and the Bounded's on the way; nil: there is none.
+func rawOf(c net.Conn) (held *bounded, raw net.Conn) {
+	if wrapped, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = wrapped.NetConn()
+	}
+	if held, ok := c.(*bounded); ok {
+		return held, held.Conn
+	}
+	return nil, c
+}
+
+func control(c net.Conn, f func(fd int)) {
+	s, ok := c.(syscall.Conn)
+	if !ok {
+		return
+	}
+	if raw, err := s.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { f(int(fd)) })
+	}
+}
+
+// Asked reports whether the other end of a connection from a Bounded has sent anything, read or not.
+func Asked(c net.Conn) bool {
+	held, raw := rawOf(c)
+	return held != nil && held.asked.Load() || polled(raw, unix.POLLIN)
+}
+
+// Left reports whether the other end of a connection has closed it, also where nothing was read since.
+func Left(c net.Conn) bool {
+	_, raw := rawOf(c)
+	return polled(raw, unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR)
+}
+
+// polled reports whether the kernel has one of these events of a connection.
+func polled(c net.Conn, events int16) (is bool) {
+	control(c, func(fd int) {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: events}}
+		n, err := unix.Poll(fds, 0)
+		is = err == nil && n == 1 && fds[0].Revents&events != 0
+	})
+	return is
 }
 
 // Privileged reports whether the process is root's, or of the user as whom this one runs.
