@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,6 +18,8 @@ import (
 
 	"connectrpc.com/connect"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/control/api"
@@ -258,6 +261,26 @@ func TestAuditWholeLines(t *testing.T) {
 	lines := strings.Split(string(text), "\n")
 	if len(lines) != 4 || len(lines[0]) != 4000 || !strings.Contains(lines[1], `"kept"`) || !strings.Contains(lines[2], `"kept, too"`) || lines[3] != "" || audit.Lost() != 1 {
 		t.Errorf("%d lines lost, and there are %q", audit.Lost(), lines)
+	}
+}
+
+// TestChangedByItself: what a signal asked for is of no user; a refusal of it is a warning.
+func TestChangedByItself(t *testing.T) {
+	core, logged := observer.New(zap.InfoLevel)
+	audit, err := OpenAudit("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{audit: audit, log: zap.New(core)}
+	s.Changed("SIGHUP", nil, errors.New("no such key"))
+	s.Changed("SIGHUP", &api.ChangeResponse{}, nil)
+	for i, line := range logged.All() {
+		if want := []zapcore.Level{zap.WarnLevel, zap.InfoLevel}[i]; line.Level != want || line.ContextMap()["uid"] != nil || line.ContextMap()["asked"] != "the switch's own file" {
+			t.Errorf("line %d: %v %v", i, line.Level, line.ContextMap())
+		}
+	}
+	if logged.Len() != 2 {
+		t.Errorf("%d lines", logged.Len())
 	}
 }
 

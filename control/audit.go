@@ -3,6 +3,7 @@ package control
 import (
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"go.uber.org/zap"
@@ -100,7 +101,11 @@ func (a *Audit) Close() error {
 // write appends a line. The switch's own log gets it too.
 func (a *Audit) write(log *zap.Logger, who identity, call string, fields ...zap.Field) {
 	fields = append(who.fields(), fields...)
-	log.Info("control: "+call, fields...)
+	level := zapcore.InfoLevel
+	if who.itself() && slices.ContainsFunc(fields, func(f zap.Field) bool { return f.Key == "result" && f.String != "done" }) {
+		level = zapcore.WarnLevel // nobody else is told
+	}
+	log.Log(level, "control: "+call, fields...)
 	if err := a.core.Write(zapcore.Entry{Level: zapcore.InfoLevel, Time: now(), Message: call}, fields); err != nil {
 		if a.lost.Add(1) == 1 {
 			log.Error("the audit log cannot be written; further such lines are only counted", zap.Error(err))
@@ -111,6 +116,9 @@ func (a *Audit) write(log *zap.Logger, who identity, call string, fields ...zap.
 func (id identity) fields() []zap.Field {
 	if id.certificate != "" {
 		return []zap.Field{zap.String("certificate", id.certificate)}
+	}
+	if id.itself() {
+		return nil
 	}
 	return []zap.Field{zap.Int("uid", id.uid), zap.Int("pid", id.pid)}
 }

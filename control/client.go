@@ -31,6 +31,9 @@ func NewClient(socket string) *Client {
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			c, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+			if info, missing := os.Stat(socket); err != nil && missing == nil && info.Mode()&os.ModeSocket == 0 {
+				err = ErrNotSocket
+			}
 			if err != nil {
 				return nil, &DialError{socket, err}
 			}
@@ -70,6 +73,9 @@ func (c *Client) FdbEntries(ctx context.Context) ([]*api.FdbEntry, error) {
 	return entries, stream.Err()
 }
 
+// ErrNotSocket is the cause of a DialError where something else has the socket's path.
+var ErrNotSocket = errors.New("no socket")
+
 // DialError says why no switch can be talked to at a socket.
 type DialError struct {
 	Socket string
@@ -79,6 +85,8 @@ type DialError struct {
 // Error names the remedy where it is known.
 func (e *DialError) Error() string {
 	switch {
+	case errors.Is(e.Err, ErrNotSocket):
+		return fmt.Sprintf("%s is no socket: name a switch's with --socket, or the switch with --name", e.Socket)
 	case errors.Is(e.Err, os.ErrNotExist):
 		return fmt.Sprintf("no switch listens on %s: start it, or name another with --name or --socket", e.Socket)
 	case errors.Is(e.Err, unix.ECONNREFUSED):

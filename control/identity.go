@@ -18,6 +18,9 @@ type identity struct {
 	admin       bool
 }
 
+// itself reports whether it is the switch that acts, as by a signal.
+func (id identity) itself() bool { return id.uid == -1 && id.pid == 0 && id.certificate == "" }
+
 // String names the client in logs and answers.
 func (id identity) String() string {
 	if id.certificate != "" {

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"io"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 )
 
 // wrongArguments are command lines with faults that only the command itself finds.
@@ -104,6 +108,13 @@ func TestWrongArguments(t *testing.T) {
 		"ctl trace --wait -1s --timeout -2s":  "--timeout -2s: choose a length of time above 0, as 1m\nweir: --wait -1s: choose a length of time above 0, as 5s",
 		"query path --watch -1s --timeout 0s": "--timeout 0s: choose a length of time above 0, as 30s\nweir: --watch -1s: choose a length of time above 0, or leave it out",
 		"query volume --last -1s --step -1s":  "--last -1s: choose a length of time above 0, or leave it out\nweir: --step -1s: choose",
+		"ctl set acl add action=deny --at 0":  "--at 0: positions count from 1",
+		"ctl set route remove --at -1 via=x":  "--at -1: positions count from 1",
+		"ctl trace --count 0":                 "--count 0: choose 1 to 1000 packets",
+		"ctl clear":                           "nothing says what to clear: write \"weir ctl clear acl\" or",
+		"ctl set port change left":            "something is missing: write \"weir ctl set port change NAME KEY=VALUE...\"",
+		"ctl --address a:1 show ports":        "--address and --cert and --key and --ca: they go together: give --ca and --cert and --key too",
+		"ctl --socket /etc/passwd show ports": "/etc/passwd is no socket: name a switch's with --socket, or the switch with --name",
 		"bench pipeline --slice 0":            "--slice 0s: choose a length of time above 0, as ",
 	} {
 		if status, _, stderr := weir(strings.Fields(line)...); status != statusUsage || !strings.Contains(stderr, want) {
@@ -112,5 +123,20 @@ func TestWrongArguments(t *testing.T) {
 	}
 	for _, line := range wrongArguments {
 		expect(strings.Fields(line)...)
+	}
+}
+
+// TestUnwritten: where a disk is full the remedy is space and the status 1, whatever is written.
+func TestUnwritten(t *testing.T) {
+	full := &os.PathError{Op: "write", Path: "/d/x", Err: unix.ENOSPC}
+	for _, remedy := range []string{"", "name another"} {
+		err := unwritten("capture", "/d/x", full, remedy)
+		var errs bytes.Buffer
+		if status := conclude(err, &errs); status != statusFailure || !strings.Contains(errs.String(), "no space left on device: free space in /d, or name a file on another disk\n") {
+			t.Errorf("status %d: %s", status, &errs)
+		}
+	}
+	if status := conclude(unwritten("capture", "/d/x", os.ErrPermission, "name another"), io.Discard); status != statusUsage {
+		t.Errorf("status %d without permission", status)
 	}
 }

@@ -170,6 +170,9 @@ func (o *ctlOptions) call(ctx context.Context, most time.Duration, f func(contex
 	if err = control.Reason(err); errors.Is(err, control.ErrBroken) {
 		return o.brokenOff(where)
 	}
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, control.ErrNotSocket) {
+		return usageError(err)
+	}
 	return err
 }
 

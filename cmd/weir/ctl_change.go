@@ -7,11 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control"
@@ -104,7 +106,7 @@ yet gets the whole configuration in force, with every default, as "show config" 
 			}
 			if !dry {
 				if err := safefile.Replace(args[0], saved); err != nil {
-					return fmt.Errorf("write the configuration: %w", err)
+					return unwritten("configuration", args[0], err, "")
 				}
 			}
 			for _, c := range changes {
@@ -127,10 +129,26 @@ func saveNew(w io.Writer, file, whole string, dry bool) error {
 		did, err = "wrote", safefile.Create(file, []byte(whole))
 	}
 	if err != nil {
-		return usageError(fmt.Errorf("write the configuration: %w: name the switch's file, or a new one in a folder that is there and may be written", err))
+		return unwritten("configuration", file, err, "name the switch's file, or a new one in a folder that is there and may be written")
 	}
 	_, err = fmt.Fprintf(w, "%s the whole configuration in force, with every default, into %s, which is a new file\n", did, file)
 	return err
+}
+
+// unwritten is the error of a file that could not be written, with what else than space may help. Where the disk is full the
+// fault is not what was asked for.
+func unwritten(what, file string, err error, remedy string) error {
+	err = fmt.Errorf("write the %s: %w", what, err)
+	switch {
+	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT):
+		if file == "-" {
+			return err
+		}
+		return fmt.Errorf("%w: free space in %s, or name a file on another disk", err, filepath.Dir(file))
+	case remedy == "":
+		return err
+	}
+	return usageError(fmt.Errorf("%w: %s", err, remedy))
 }
 
 // change makes a call that changes the switch and prints what changed.
@@ -223,6 +241,9 @@ func newElementCommand(o *ctlOptions, x settable, remove bool) *cobra.Command {
 			if err != nil {
 				return usageError(err)
 			}
+			if cmd.Flags().Changed("at") && at < 1 {
+				return usageError(fmt.Errorf("--at %d: positions count from 1: choose one of these, or leave it out", at))
+			}
 			q := &api.SetRequest{Stage: x.stage, List: x.list, Remove: remove, At: int64(at), Fields: fields}
 			return o.change(cmd, asJSON, func(ctx context.Context, c *control.Client) (*api.ChangeResponse, error) {
 				return c.Set(ctx, q)
@@ -236,7 +257,11 @@ func newElementCommand(o *ctlOptions, x settable, remove bool) *cobra.Command {
 			return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		},
 	}
-	cmd.Flags().IntVar(&at, "at", 0, "the `POSITION` in the list, from 1; default: its end")
+	where := "put it at this `POSITION` of the list, from 1; default: at its end"
+	if remove {
+		where = "the element's `POSITION` in the list, from 1; default: wherever the keys are"
+	}
+	cmd.Flags().IntVar(&at, "at", 0, where)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as one JSON object")
 	return cmd
 }
@@ -307,7 +332,9 @@ func newClearCommand(o *ctlOptions) *cobra.Command {
 		Use:   "clear",
 		Short: "Forget what was learned or counted",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(*cobra.Command, []string) error {
+			return usageError(errors.New("nothing says what to clear: write \"weir ctl clear acl\" or \"weir ctl clear fdb\""))
+		},
 	}
 	what := map[string]struct{ short, done string }{
 		"fdb": {"Forget the learned stations of the forwarding database", "forgot %d stations\n"},

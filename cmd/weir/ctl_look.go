@@ -39,7 +39,7 @@ Exit status: 0 if a packet came, or Ctrl-C ended the wait; 1 if none came.
 		Example: `  weir ctl trace --count 3
   weir ctl trace udp and port 53`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if count < 0 {
+			if count < 1 || count > 1000 {
 				return usageError(fmt.Errorf("--count %d: choose 1 to 1000 packets", count))
 			}
 			q := &api.TraceRequest{Count: int64(count), Filter: strings.Join(args, " "), WaitNs: int64(wait)}
@@ -197,12 +197,12 @@ func (w *captureWriter) receive(ctx context.Context, c *control.Client, q *api.C
 		if w.out == nil {
 			w.begun()
 			if err := w.open(); err != nil {
-				return usageError(fmt.Errorf("write the capture: %w: name a file that may be written", err))
+				return unwritten("capture", w.file, err, "name a file that may be written")
 			}
 		}
 		if err := w.write(stream.Msg()); err != nil {
 			w.failed = true
-			return fmt.Errorf("write the capture: %w", err)
+			return unwritten("capture", w.file, err, "")
 		}
 	}
 	return stream.Err()

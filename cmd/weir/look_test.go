@@ -297,7 +297,7 @@ func TestCaptureUnwritten(t *testing.T) {
 	b := newTestbed(t, 0)
 	b.start(t, b.config(t, "s1"))
 	status, _, stderr := weir("ctl", "--socket", b.socket("s1"), "capture", "-w", "/dev/full")
-	if want := "weir: write the capture: write /dev/full: no space left on device\n"; status != statusFailure || stderr != want {
+	if want := "weir: write the capture: write /dev/full: no space left on device: free space in /dev, or name a file on another disk\n"; status != statusFailure || stderr != want {
 		t.Errorf("status %d: %q", status, stderr)
 	}
 }

@@ -81,8 +81,9 @@ interfaces through AF_XDP, on a pipeline of stages that a TOML file names.
   weir bench forward           measure against other switches, or a device of your own
   weir replay --in FILE.pcap   run the same pipeline over a capture, without root
 
-Exit status: 0 good; 1 something failed at work; 2 the command line, the
-configuration or the machine does not allow what was asked for.`,
+Exit status: 0 good; 1 something failed at work, as where no switch answers or a disk
+is full; 2 the command line, the configuration or the machine does not allow what was
+asked for, or the caller may not ask it.`,
 		Version:       versionLine(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

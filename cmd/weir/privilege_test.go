@@ -191,7 +191,7 @@ func TestMemberOfTheGroup(t *testing.T) {
 			t.Errorf("%v by a member: status %d, %s", args, status, out)
 		}
 	}
-	if status, out := as(stranger, "show", "ports"); status != 1 || !strings.Contains(out, "weir: no permission to talk to "+b.socket("s1")+": run as root, or as a member of the socket's group") {
+	if status, out := as(stranger, "show", "ports"); status != 2 || !strings.Contains(out, "weir: no permission to talk to "+b.socket("s1")+": run as root, or as a member of the socket's group") {
 		t.Errorf("a stranger: status %d, %s", status, out)
 	}
 	b.exchange(t, 5)

@@ -194,6 +194,7 @@ var (
 	quotedName   = regexp.MustCompile(`"([^"]+)"`)
 	missingUnit  = regexp.MustCompile(`^(invalid argument .* for .* flag): time: (missing unit in|invalid|unknown unit .* in) duration .*$`)
 	noNumber     = regexp.MustCompile(`^(invalid argument "(.*)" for .* flag): strconv\.(Parse[A-Za-z]+|Atoi): .*$`)
+	together     = regexp.MustCompile(`^if any flags in the group \[(.*)\] are set they must all be set; missing \[(.*)\]$`)
 	notTogether  = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 )
 
@@ -259,9 +260,12 @@ func plainly(cmd *cobra.Command, text string) error {
 	if strings.HasPrefix(text, "unknown command ") && len(rest) > 0 {
 		return fmt.Errorf("%q is no argument of %q%s", rest[0], cmd.CommandPath(), flagFor(cmd, rest[0]))
 	}
-	if strings.HasPrefix(text, "accepts ") {
+	if m := together.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("--%s: they go together: give --%s too", strings.ReplaceAll(m[1], " ", " and --"), strings.ReplaceAll(m[2], " ", " and --"))
+	}
+	if tooFew := strings.HasPrefix(text, "requires at least "); tooFew || strings.HasPrefix(text, "accepts ") {
 		line, _, _ := strings.Cut(cmd.UseLine(), " [flags]")
-		if len(rest) == 0 {
+		if len(rest) == 0 || tooFew {
 			return fmt.Errorf("something is missing: write %q", line)
 		}
 		return fmt.Errorf("not so many arguments: write %q", line)

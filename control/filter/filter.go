@@ -158,6 +158,16 @@ func (p *parser) directed(word string, src, dst bool) (match, error) {
 	case "":
 		return nil, fmt.Errorf("it ends too early")
 	}
+	if _, err := netip.ParseAddr(word); err == nil {
+		which := "host"
+		switch {
+		case !dst:
+			which = "src host"
+		case !src:
+			which = "dst host"
+		}
+		return nil, fmt.Errorf("%q is an address: write %s %s", word, which, word)
+	}
 	return nil, fmt.Errorf("%q is no word of filters", word)
 }
 

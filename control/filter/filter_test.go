@@ -81,6 +81,9 @@ func TestMatch(t *testing.T) {
 
 func TestParseFaults(t *testing.T) {
 	for text, want := range map[string]string{
+		"src 10.0.0.2":                  `"10.0.0.2" is an address: write src host 10.0.0.2`,
+		"dst ::1":                       `write dst host ::1`,
+		"10.0.0.2":                      `write host 10.0.0.2`,
 		"tpc":                           `"tpc" is no word of filters`,
 		"port":                          `"" is no port`,
 		"port 70000":                    `"70000" is no port`,
