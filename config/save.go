@@ -86,9 +86,20 @@ func (s *saver) apply() []byte {
 		if len(out) != 0 && out[len(out)-1] != '\n' {
 			out = append(out, '\n')
 		}
-		out, at = append(out, p.text...), p.end
+		text := p.text
+		if bytes.HasSuffix(out, []byte("\n\n")) { // one empty line is enough
+			text = strings.TrimPrefix(text, "\n")
+		}
+		out, at = append(out, text...), p.end
+		if bytes.HasSuffix(out, []byte("\n\n")) && at < len(s.text) && s.text[at] == '\n' {
+			at++
+		}
 	}
-	return append(out, s.text[at:]...)
+	out = append(out, s.text[at:]...)
+	for bytes.HasSuffix(out, []byte("\n\n")) && !bytes.HasSuffix(s.text, []byte("\n\n")) { // of an element that was the last
+		out = out[:len(out)-1]
+	}
+	return out
 }
 
 // elements are the tables of a list of n elements.

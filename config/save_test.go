@@ -272,3 +272,32 @@ func TestNotSaved(t *testing.T) {
 		}
 	}
 }
+
+// TestSavedEmptyLines: an element that comes and goes leaves the file as it was, and one empty line parts those that stay.
+func TestSavedEmptyLines(t *testing.T) {
+	const text = `[switch]
+name = "s1"
+graph = ["parse", "acl", "l2"]
+
+[[port]]
+interface = "p0"
+
+[[port]]
+interface = "p1"
+`
+	was := parsed(t, text)
+	for name, add := range map[string]Edit{
+		"at the end":     {Stage: "acl", List: "rule", Fields: map[string]string{"name": "a", "action": "deny"}},
+		"between others": {List: "port", Fields: map[string]string{"name": "p2", "interface": "p2"}, At: 2},
+	} {
+		with := edited(t, was, add)
+		first, _, err := Saved([]byte(text), with)
+		if err != nil || strings.Contains(string(first), "\n\n\n") || strings.HasSuffix(string(first), "\n\n") {
+			t.Errorf("%s: %v: %q", name, err, first)
+		}
+		again, _, err := Saved(first, was)
+		if err != nil || string(again) != text {
+			t.Errorf("%s: %v: after it has gone: %q", name, err, again)
+		}
+	}
+}

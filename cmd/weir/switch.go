@@ -94,7 +94,7 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 		}
 		_, here := config.LoadFor(o.config, node.CheckHere)
 		if here != nil && o.here {
-			return usageError(here)
+			return errors.Join(printPortPlans(stdout, c), usageError(here))
 		}
 		but, faults := "", []error(nil)
 		if here != nil {
