@@ -140,12 +140,15 @@ type Between struct {
 
 	// HasLoss: an interval was whole. Lost is over these. Packets and Bytes
 	// are what the flow sent, and what other flows may have left in all of its cells;
-	// CountTrust is the share that is expected to be its own.
+	// CountTrust is the share that is expected to be its own. HasBytes: it is one flow. Of all flows together Packets are those
+	// that left in whole intervals, HasPackets where there are such, and Bytes are not known.
 	HasLoss    bool    `json:"has_loss"`
-	Packets    float64 `json:"packets" column:"packets" unit:"packets"`
-	Bytes      float64 `json:"bytes" column:"bytes" unit:"bytes"`
+	HasPackets bool    `json:"has_packets"`
+	HasBytes   bool    `json:"has_bytes"`
+	Packets    float64 `json:"packets" column:"packets" unit:"packets" null:"has_packets"`
+	Bytes      float64 `json:"bytes" column:"bytes" unit:"bytes" null:"has_bytes"`
 	Lost       float64 `json:"lost" column:"lost" unit:"packets" null:"has_loss"`
-	CountTrust float64 `json:"count_trust" column:"count_trust" unit:"share"`
+	CountTrust float64 `json:"count_trust" column:"count_trust" unit:"share" null:"has_bytes"`
 	// LostFlows are the flows that lost packets, those that lost most first, where both points name them; AllNamed: it is all of IPv4, in
 	// the intervals that both counted whole.
 	LostFlows []LostFlow `json:"lost_flows,omitempty"`
@@ -375,7 +378,7 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) (list []Between
 		return list, unknowns, nil, nil
 	}
 	total := e.answerOf(of, from, to)
-	total.Packets, total.Bytes, total.CountTrust = 0, 0, 0 // of flows
+	total.HasPackets, total.HasBytes, total.CountTrust = total.HasLoss, false, 0
 	named.answer(&total)
 	total.tellClocks(offset)
 	return list, unknowns, &total, nil
@@ -592,6 +595,7 @@ func (s *flowSum) answer(b *Between) {
 	s.quantiles(b)
 	b.Unsent = s.unsent
 	b.Packets, b.Bytes, b.Lost, b.HasLoss = s.packets, s.bytes, s.lost, s.hasLoss
+	b.HasPackets, b.HasBytes = true, true
 	if s.packets > 0 {
 		b.CountTrust = s.owned / s.packets
 	}

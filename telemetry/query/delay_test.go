@@ -117,6 +117,10 @@ func testBetween(t *testing.T, family hash.Family) {
 	if err != nil || all.Lost != lost[0]+lost[1]+lost[2]+lost[3] || all.Intervals != 3 || all.To != "c:0 in" || all.From != "b:1 out" || all.Refused == 0 {
 		t.Errorf("all flows: %+v, %v", all, err)
 	}
+	sent := counts[0] + counts[1] + counts[2] + counts[3] + all.Lost
+	if !all.HasPackets || all.Packets < sent || all.HasBytes {
+		t.Errorf("%g packets (%t), bytes %t, of %g that left", all.Packets, all.HasPackets, all.HasBytes, sent)
+	}
 }
 
 // TestIdleIntervals: intervals in which nothing passed are not among those that an answer covers, whether both points counted them whole or not; one in

@@ -2154,7 +2154,8 @@ type Between struct {
 	Clocks *Clocks `protobuf:"bytes,25,opt,name=clocks,proto3" json:"clocks,omitempty"`
 	// has_loss: an interval was whole. lost is over these. packets and bytes
 	// are what the flow sent, and what other flows may have left in all of its cells;
-	// count_trust is the share that is expected to be its own.
+	// count_trust is the share that is expected to be its own. has_bytes: it is one flow. Of all flows together packets are those
+	// that left in whole intervals, has_packets where there are such, and bytes are not known.
 	HasLoss    bool    `protobuf:"varint,30,opt,name=has_loss,json=hasLoss,proto3" json:"has_loss,omitempty"`
 	Packets    float64 `protobuf:"fixed64,31,opt,name=packets,proto3" json:"packets,omitempty"`
 	Bytes      float64 `protobuf:"fixed64,32,opt,name=bytes,proto3" json:"bytes,omitempty"`
@@ -2187,6 +2188,8 @@ type Between struct {
 	IdleIntervals int64 `protobuf:"varint,47,opt,name=idle_intervals,json=idleIntervals,proto3" json:"idle_intervals,omitempty"`
 	// flows are those that the question names, in its order, if it names several: the whole is of all flows.
 	Flows         []*FlowBetween `protobuf:"bytes,48,rep,name=flows,proto3" json:"flows,omitempty"`
+	HasPackets    bool           `protobuf:"varint,49,opt,name=has_packets,json=hasPackets,proto3" json:"has_packets,omitempty"`
+	HasBytes      bool           `protobuf:"varint,50,opt,name=has_bytes,json=hasBytes,proto3" json:"has_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2485,6 +2488,20 @@ func (x *Between) GetFlows() []*FlowBetween {
 		return x.Flows
 	}
 	return nil
+}
+
+func (x *Between) GetHasPackets() bool {
+	if x != nil {
+		return x.HasPackets
+	}
+	return false
+}
+
+func (x *Between) GetHasBytes() bool {
+	if x != nil {
+		return x.HasBytes
+	}
+	return false
 }
 
 // Clocks is how far the clock at the arrival's end is ahead of the one at the
@@ -7469,8 +7486,7 @@ const file_query_proto_rawDesc = "" +
 	"\bswitches\x18\x05 \x01(\x03R\bswitches\x120\n" +
 	"\amissing\x18\x06 \x03(\v2\x16.weir.query.v1.MissingR\amissing\x12,\n" +
 	"\x05flows\x18\n" +
-	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\xd6\n" +
-	"\n" +
+	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\x94\v\n" +
 	"\aBetween\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7514,7 +7530,10 @@ const file_query_proto_rawDesc = "" +
 	"\x03why\x18- \x01(\tH\x04R\x03why\x88\x01\x01\x12&\n" +
 	"\fmore_unnamed\x18. \x01(\bH\x05R\vmoreUnnamed\x88\x01\x01\x12%\n" +
 	"\x0eidle_intervals\x18/ \x01(\x03R\ridleIntervals\x120\n" +
-	"\x05flows\x180 \x03(\v2\x1a.weir.query.v1.FlowBetweenR\x05flowsB\a\n" +
+	"\x05flows\x180 \x03(\v2\x1a.weir.query.v1.FlowBetweenR\x05flows\x12\x1f\n" +
+	"\vhas_packets\x181 \x01(\bR\n" +
+	"hasPackets\x12\x1b\n" +
+	"\thas_bytes\x182 \x01(\bR\bhasBytesB\a\n" +
 	"\x05_flowB\n" +
 	"\n" +
 	"\b_samplesB\f\n" +

@@ -313,7 +313,13 @@ var wants = []struct {
 		return []object{bounded(object{"name": "flows", "unit": "flows"}, "value", a["flows"])}
 	}},
 	{func() any { return new(query.Between) }, func(a object) (rows []object) {
-		row := sameNames(object{}, a, "from", "to", "flow", "intervals", "whole_intervals", "idle_intervals", "unlike_intervals", "cells", "refused_cells", "kept", "unsent_intervals", "packets", "bytes", "count_trust")
+		row := sameNames(object{}, a, "from", "to", "flow", "intervals", "whole_intervals", "idle_intervals", "unlike_intervals", "cells", "refused_cells", "kept", "unsent_intervals")
+		if a["has_packets"] == true {
+			row["packets"] = a["packets"]
+		}
+		if a["has_bytes"] == true {
+			sameNames(row, a, "bytes", "count_trust")
+		}
 		if a["has_delay"] == true {
 			sameNames(bounded(row, "delay_ns", a["delay_ns"]), a, "std_ns", "measured", "trust")
 		}

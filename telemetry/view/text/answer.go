@@ -480,8 +480,11 @@ func printLoss(w io.Writer, b *query.Between) error {
 	loss := "loss: not known, " + cmp.Or(b.Why, "no interval was counted whole by both points")
 	if b.HasLoss {
 		loss = fmt.Sprintf("packets lost: %.0f", b.Lost)
-		if b.Flow != "" {
+		switch {
+		case b.HasBytes:
 			loss += fmt.Sprintf(" of %.0f, %.0f bytes; trust %.2f", b.Packets, b.Bytes, b.CountTrust)
+		case b.HasPackets:
+			loss += fmt.Sprintf(" of %.0f", b.Packets)
 		}
 		if b.Whole < b.Intervals {
 			// Beside an interval that is left out, packets under way count as lost or as too many.
