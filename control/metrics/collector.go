@@ -89,7 +89,7 @@ func (e emitter) port(p *api.Port) {
 	e.counter("port_received_packets_total", "packets that arrived at the port", p.Received, "port", p.Name)
 	e.counter("port_received_bytes_total", "bytes of these, without FCS", p.ReceivedBytes, "port", p.Name)
 	e.counter("port_forwarded_packets_total", "packets that arrived at the port and were forwarded", p.Forwarded, "port", p.Name)
-	e.counter("port_consumed_packets_total", "packets that arrived at the port and were for the switch itself", p.Consumed, "port", p.Name)
+	e.counter("port_consumed_packets_total", "packets that arrived at the port and were for the switch itself, or waited for a neighbour, as copies of which they went on", p.Consumed, "port", p.Name)
 	e.counter("port_transmitted_packets_total", "packets that left by the port", p.Transmitted, "port", p.Name)
 	e.counter("port_transmitted_bytes_total", "bytes of these, without FCS", p.TransmittedBytes, "port", p.Name)
 	e.counter("port_copied_packets_total", "copies made of packets that arrived at the port", p.Copies.GetReceived(), "port", p.Name)

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -61,6 +62,13 @@ func (l *load) carry(ctx context.Context, r *Result) {
 		r.Seconds = r.Ended.Sub(r.Began).Seconds()
 	}
 	if err != nil {
+		r.ended(ctx, err)
+	}
+}
+
+// ended notes why a load ended early.
+func (r *Result) ended(ctx context.Context, err error) {
+	if r.Interrupted = ctx.Err() != nil && errors.Is(err, ctx.Err()); !r.Interrupted {
 		r.Fault = err.Error()
 	}
 }

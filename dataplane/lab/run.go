@@ -65,7 +65,10 @@ func Run(ctx context.Context, c *Config, o Options) (*Outcome, error) {
 	out := &Outcome{Name: c.Name, Page: l.state.pageURL(), config: c}
 	kernel, err := l.work(ctx, out)
 	l.progress.Step("the switches end")
+	l.state.Ended = true
+	saveErr := l.dir.save(l.state)
 	ends, stopErr := l.stopSwitches()
+	stopErr = errors.Join(saveErr, stopErr)
 	late, lateErr := l.readCounters()
 	truth, writeErr := l.writeTruth(out.Traffic)
 	relays, relayErr := l.relayTruths()

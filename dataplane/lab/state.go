@@ -38,8 +38,9 @@ type state struct {
 	File    string      `json:"file"`
 	Creator process.ID  `json:"creator"`
 	Began   time.Time   `json:"began"`
-	Up      bool        `json:"up"`             // everything had been made, and every switch was ready
-	Page    string      `json:"page,omitempty"` // address of the collector's page
+	Up      bool        `json:"up"`              // everything had been made, and every switch was ready
+	Ended   bool        `json:"ended,omitempty"` // the switches were ended, as their run is over
+	Page    string      `json:"page,omitempty"`  // address of the collector's page
 	Nodes   []nodeState `json:"nodes"`
 }
 

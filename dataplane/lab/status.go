@@ -14,7 +14,9 @@ type Status struct {
 	Began time.Time `json:"began"`
 	// Up: all of it was made. Without it, the lab is being made or its making has crashed.
 	Up bool `json:"up"`
-	// Healthy: up, every namespace is there and every switch runs.
+	// Ended: the switches were ended, as the run is over of which the collector is still there (weir lab run --linger).
+	Ended bool `json:"ended,omitempty"`
+	// Healthy: up, every namespace is there and every switch runs, or has ended with its run.
 	Healthy bool `json:"healthy"`
 	// Creator is the pid of the process that makes or runs the lab, if it still does; else 0.
 	Creator int `json:"creator,omitempty"`
@@ -31,6 +33,7 @@ type NodeStatus struct {
 	Exists    bool                      `json:"exists"`            // the namespace does
 	PID       int                       `json:"pid,omitempty"`     // of the switch
 	Running   bool                      `json:"running,omitempty"` // the switch does
+	Ended     bool                      `json:"ended,omitempty"`   // the switch has, with its run
 	Socket    string                    `json:"socket,omitempty"`  // for weir ctl
 	Log       string                    `json:"log,omitempty"`
 	Counters  map[string]netns.Counters `json:"counters,omitempty"` // the kernel's, by interface
@@ -42,7 +45,7 @@ func Inspect(name string) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &Status{Name: s.Name, File: s.File, Began: s.Began, Up: s.Up, Healthy: s.Up, Page: s.pageURL()}
+	st := &Status{Name: s.Name, File: s.File, Began: s.Began, Up: s.Up, Ended: s.Ended, Healthy: s.Up, Page: s.pageURL()}
 	if s.Creator.Alive() {
 		st.Creator = s.Creator.PID
 	}
@@ -58,7 +61,8 @@ func Inspect(name string) (*Status, error) {
 		st.Healthy = st.Healthy && node.Exists
 		if n.runs() {
 			node.PID, node.Running = n.Process.PID, n.Process.Alive()
-			st.Healthy = st.Healthy && node.Running
+			node.Ended = s.Ended && n.reports() && !node.Running
+			st.Healthy = st.Healthy && (node.Running || node.Ended)
 			node.Log = logPath(dir, n.Name)
 			if socket := socketPath(dir, n.Name); fileExists(socket) {
 				node.Socket = socket

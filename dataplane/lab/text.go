@@ -15,6 +15,10 @@ func (o *Outcome) WriteText(w io.Writer) error {
 	fmt.Fprintln(b, "What crossed:")
 	for i := range o.Traffic {
 		ok := o.Traffic[i].okIn(o.config)
+		if o.Traffic[i].Interrupted {
+			fmt.Fprintf(b, "  -     %s\n", o.Traffic[i].sentence())
+			continue
+		}
 		fmt.Fprintf(b, "  %s  %s%s\n", mark(ok), o.Traffic[i].sentence(), o.where(ok, i))
 	}
 	if len(o.Traffic) == 0 {
@@ -131,6 +135,9 @@ func (r *Result) sentence() string {
 	if r.Fault != "" {
 		s += "; " + r.Fault
 	}
+	if r.Interrupted {
+		s += "; interrupted"
+	}
 	return s
 }
 
@@ -233,6 +240,8 @@ func (s *Status) WriteText(w io.Writer) error {
 		word = "left behind by a crash while it was made: take it down"
 	case !s.Healthy:
 		word = "up, but not whole"
+	case s.Ended:
+		word = "its run is over, and the switches have ended"
 	}
 	fmt.Fprintf(b, "lab %s (%s), begun %s: %s\n", s.Name, s.File, s.Began.Format("2006-01-02 15:04:05"), word)
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
@@ -244,6 +253,8 @@ func (s *Status) WriteText(w io.Writer) error {
 			state = "MISSING"
 		case n.PID != 0 && n.Running:
 			state = fmt.Sprintf("runs as %d", n.PID)
+		case n.Ended:
+			state = "ended, see " + n.Log
 		case n.Log != "":
 			state = "DEAD, see " + n.Log
 		}

@@ -1,6 +1,9 @@
 package lab
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -66,5 +69,39 @@ func TestFailed(t *testing.T) {
 		if got := o.failed(); got != want+"; the lines with FAIL say which" {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestInterruptedLoad: a load that the context ended is no failure of the network, and no success.
+func TestInterruptedLoad(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := Result{Kind: KindUDP, Sent: 10, Received: 9, Lost: 1}
+	r.ended(ctx, fmt.Errorf("send: %w", ctx.Err()))
+	o := &Outcome{Name: "l", Traffic: []Result{r}, Interrupted: true}
+	var text strings.Builder
+	if err := o.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	if r.OK() || strings.Contains(text.String(), "FAIL") || strings.Contains(text.String(), "canceled") || !strings.Contains(text.String(), "  -     udp ") || !strings.Contains(text.String(), "; interrupted\n") {
+		t.Errorf("%s", &text)
+	}
+	r = Result{}
+	if r.ended(t.Context(), errors.New("no room")); r.Interrupted || r.Fault != "no room" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestEndedSwitches: switches that were ended with their run are not dead.
+func TestEndedSwitches(t *testing.T) {
+	s := &Status{Name: "l", Up: true, Ended: true, Healthy: true, Nodes: []NodeStatus{
+		{Name: "s1", Exists: true, PID: 7, Ended: true, Log: "/run/s1.log"}, {Name: "collector", Exists: true, PID: 8, Log: "/run/collector.log"},
+	}}
+	var text strings.Builder
+	if err := s.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(text.String(), "DEAD") != 1 || !strings.Contains(text.String(), "ended, see /run/s1.log") || !strings.Contains(text.String(), "its run is over") {
+		t.Errorf("%s", &text)
 	}
 }

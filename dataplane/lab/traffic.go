@@ -40,6 +40,7 @@ type Result struct {
 	RTTMedianUs   float64     `json:"rtt_median_us,omitempty"`   // ping
 	RTTMaxUs      float64     `json:"rtt_max_us,omitempty"`      // ping
 	Fault         string      `json:"fault,omitempty"`           // why it could not be carried out
+	Interrupted   bool        `json:"interrupted,omitempty"`     // ended by the context, before all was sent or had arrived
 	Digests       [][2]string `json:"sha256,omitempty"`          // TCP: per stream, sent and received
 
 	Counts       *LoadCount `json:"-"` // flows: of each flow
@@ -48,7 +49,7 @@ type Result struct {
 
 // OK reports whether everything arrived, once, in order and unchanged.
 func (r *Result) OK() bool {
-	return r.Fault == "" && r.Sent > 0 && r.Received == r.Sent &&
+	return r.Fault == "" && !r.Interrupted && r.Sent > 0 && r.Received == r.Sent &&
 		r.Lost+r.Duplicated+r.Reordered+r.Wrong+r.Overflow == 0
 }
 

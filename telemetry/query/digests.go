@@ -221,7 +221,7 @@ func (e *Engine) digests(q *Question, what string, suits func(*pint.Query) int) 
 	d.batches = e.batches(basis.Window, partition)
 	d.Records, d.Switches = d.batches.all, len(d.batches.sinks)
 	if d.Records == 0 && (!one || e.batches(basis.Window, anyPartition).all == 0) {
-		return nil, e.none("digests", "add the stage pint to the switches' graphs, and name the ports to hosts in its edge (stages.pint.edge): packets get digests where they come in there, and these are read where they leave", e.Store.Of(store.OfDigests))
+		return nil, e.none("digests", "no packet with a digest arrived where digests are read: if there is none, add the stage pint to the switches' graphs, and name the ports to hosts in its edge (stages.pint.edge): packets get digests where they come in there, and these are read where they leave", e.Store.Of(store.OfDigests))
 	}
 	if err := d.choose(q, readers, suits); err != nil {
 		return nil, err

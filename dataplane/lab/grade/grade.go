@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/dataplane/lab/labpath"
 	"github.com/weirswitch/weir/stages/pint"
@@ -322,8 +323,22 @@ func (g *grader) unanswered(kind query.Kind, what string, err error, required bo
 	if !required {
 		r.Truth, r.NotJudged = "", strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
+	if byDigests[kind] && g.hasEdges() && strings.Contains(err.Error(), " of digests in the window") {
+		r.NotJudged = "no packet with a digest came to a port of edge"
+	}
 	g.add(r)
 	return nil
+}
+
+// byDigests are the kinds that digests answer.
+var byDigests = map[query.Kind]bool{query.KindPath: true, query.KindLatency: true, query.KindCongestion: true, query.KindLoops: true}
+
+// hasEdges reports whether packets get digests in the lab: a switch has the stage pint, and ports of edge.
+func (g *grader) hasEdges() bool {
+	return slices.ContainsFunc(g.paths.Switches, func(sw *config.Config) bool {
+		c, ok := sw.Stages["pint"].(*pint.Config)
+		return ok && slices.Contains(sw.Switch.Graph, "pint") && len(c.Edge) > 0
+	})
 }
 
 // heldUp notes what an answer lacks. It returns why the gaps prove nothing against the system: packets passed a switch

@@ -202,6 +202,9 @@ func TestVerdicts(t *testing.T) {
 			}
 			return a, nil
 		}, "FAIL", nil},
+		{"no digest came", query.KindPath, func(any) (any, error) {
+			return nil, query.Lacking{What: "digests", Remedy: "add the stage pint"}.Err()
+		}, "no packet with a digest came to a port of edge", nil},
 		{"the plan has no path", query.KindPath, func(any) (any, error) { return nil, fmt.Errorf("%w of paths", query.ErrNoRecords) }, "no records of paths", nil},
 		{"a median is twice the largest", query.KindLatency, func(a any) (any, error) {
 			a.(*query.LatencyAnswer).Hops[0].Quantiles[0].Bounded = query.Bounded{Value: 4000, Low: 3900, High: 4100}
