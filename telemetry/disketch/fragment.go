@@ -247,7 +247,8 @@ func (f *Fragment) Assigned(epoch uint64) (Assignment, bool) {
 	return a, f.target == 0 && epoch >= a.From && epoch < a.Until
 }
 
-// Late says that slices came faster than they could be collected: from the next epoch on there are half as many.
+// Late says that slices came faster than they could be collected: from the next epoch on there are half as many, and where
+// none are left n is 1 without a target and an assignment.
 func (f *Fragment) Late() {
 	if f.slices > 0 {
 		f.slices--
@@ -317,8 +318,8 @@ func (f *Fragment) next(epoch uint64) uint8 {
 		if a, ok := f.Assigned(epoch); ok {
 			return a.Log
 		}
-		if f.load.grown {
-			return 0 // The look is not of this traffic.
+		if f.load.grown || f.slices == 0 {
+			return 0 // No look is of this traffic.
 		}
 		return min(max(f.goal, max(f.log, 1)-1), f.log+1)
 	}

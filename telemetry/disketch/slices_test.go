@@ -280,3 +280,25 @@ func TestPlanned(t *testing.T) {
 		t.Error("an assignment has precedence over a target")
 	}
 }
+
+// TestNoSlicesLeft: a switch that chose more subepochs, and then looks at no epoch any more, has n = 1, as traffic may change.
+func TestNoSlicesLeft(t *testing.T) {
+	f, err := NewFragment(Config{Kind: CountSketch, Memory: 400, Epochs: 30, Slices: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Aim(1)
+	log := func(epoch uint64) uint8 { return f.Begin(epoch).Log }
+	log(1000)
+	if log(1003) != 1 {
+		t.Fatal("n is not what was aimed at")
+	}
+	f.Late()
+	if got := log(1005); got != 0 {
+		t.Errorf("n = 2^%d, and no epoch says whether that is right", got)
+	}
+	f.Assign(Assignment{Log: 2, From: 1006, Until: 1007})
+	if got := log(1006); got != 2 {
+		t.Errorf("n = 2^%d, with an assignment of 2^2", got)
+	}
+}
