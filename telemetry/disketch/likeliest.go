@@ -87,7 +87,8 @@ func (o *observation) even(rate float64, minimum bool) float64 {
 			}
 		} else {
 			lg, _ := math.Lgamma(o.count + 1)
-			chance = math.Exp(o.count*math.Log(mean) - mean - lg)
+			// Of large counts the terms are rounded to more than their sum.
+			chance = math.Exp(min(o.count*math.Log(mean)-mean-lg, 0))
 		}
 	}
 	return math.Log(o.level.clean*chance + math.Exp(o.level.noise.log(o.count-mean)))

@@ -79,3 +79,35 @@ func TestBurstAtOneTime(t *testing.T) {
 		t.Errorf("20 packets in a quarter have a logarithm of the chance of %.3g where the half that holds it has none, of %.3g where the other half has none", missed, elsewhere)
 	}
 }
+
+// TestExtremeCounts: counts that floats round, and rates of a window of almost no time, give a number, and bounds that hold it.
+func TestExtremeCounts(t *testing.T) {
+	counts := []float64{0, 1, -1, math.MaxInt32, -math.MaxInt32, 1 << 53, 1e18}
+	values := []int32{0, 1, -1, math.MaxInt32, -math.MaxInt32}
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 100_000 {
+		c := composer{minimum: r.IntN(2) == 0}
+		for range 2 + r.IntN(4) {
+			l := &level{rho: math.Abs(counts[r.IntN(len(counts))])}
+			cells := make([]int32, 1+r.IntN(4))
+			for i := range cells {
+				cells[i] = values[r.IntN(len(values))]
+			}
+			l.measure(cells)
+			n := math.Ldexp(1, r.IntN(43))
+			from := math.Floor(r.Float64()*n) / n
+			c.obs = append(c.obs, observation{from: from, to: from + 1/n, window: 1 / n, count: counts[r.IntN(len(counts))], level: l})
+		}
+		x := c.join(Likeliest, 0, 1)
+		var s Sum
+		s.add(&x, c.minimum)
+		if a := s.Answer(Query{To: 1}); math.IsInf(a.Value, 1) || !(0 <= a.Low && a.Low <= a.Value && a.Value <= a.High) {
+			t.Fatalf("%+v: %+v", c.obs, a)
+		}
+	}
+	var n noise
+	n.measure([]int32{0, 0, 0, 5})
+	if got, want := n.log(1<<70), n.log(1<<40); got != want {
+		t.Errorf("the logarithm of the chance of a noise of 2^70 is %g, of 2^40 %g", got, want)
+	}
+}

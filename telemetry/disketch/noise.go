@@ -38,5 +38,6 @@ func (n *noise) count(count *[33]int, cells int) {
 
 // log is the logarithm of the chance of the noise d.
 func (n *noise) log(d float64) float64 {
-	return n.size[min(bits.Len64(uint64(math.Abs(d)+0.5)), 32)]
+	// A float of 2^64 or more is no uint64.
+	return n.size[min(bits.Len64(uint64(min(math.Abs(d), 1<<32)+0.5)), 32)]
 }
