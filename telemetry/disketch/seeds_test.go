@@ -89,3 +89,71 @@ func TestBoundsOverSeeds(t *testing.T) {
 		}
 	}
 }
+
+// TestBoundsOfBursts: bounds take packets of a flow to come independently of each other. So of flows that send all in one burst, a tenth of
+// the flows here, they hold where n is 1, and not always in an epoch that is divided; of those that send evenly they hold in each.
+func TestBoundsOfBursts(t *testing.T) {
+	seeds := 300
+	if testing.Short() {
+		seeds = 30
+	}
+	const hops, flows, bursts, each = 5, 60, 6, 30
+	for _, kind := range []Kind{CountSketch, CountMin} {
+		for _, cells := range []int{64, 1024} {
+			for log := range uint8(4) {
+				var outside [2]int // of flows that send evenly, and in bursts
+				for seed := range uint64(seeds) {
+					r := rand.New(rand.NewPCG(seed, 'w'))
+					var hashes [flows]uint64
+					var at [flows][each]float64
+					for i := range hashes {
+						hashes[i] = r.Uint64()
+						for j := range at[i] {
+							if at[i][j] = r.Float64(); i < bursts {
+								at[i][j] = at[i][0]
+							}
+						}
+					}
+					var records Records
+					var path []uint64
+					for sw := range uint64(hops) {
+						f, err := NewFragment(Config{ID: ID{Switch: sw}, Kind: kind, Memory: 4 * cells, Epochs: 27, Seed: seed})
+						if err != nil {
+							t.Fatal(err)
+						}
+						c, err := f.NewCounter()
+						if err != nil {
+							t.Fatal(err)
+						}
+						plan := f.Schedule(9, log)
+						for sub := range plan.N() {
+							c.Begin(plan, sub)
+							for i, h := range hashes {
+								for _, x := range at[i] {
+									if uint64(x*float64(plan.N())) == sub {
+										c.Add(h, 1, false)
+									}
+								}
+							}
+							if err := records.Add(c.Record().Clone()); err != nil {
+								t.Fatal(err)
+							}
+						}
+						path = append(path, sw)
+					}
+					asker := records.Asker()
+					for i, h := range hashes {
+						if a := asker.Frequency(Query{From: 9, To: 10}, h, PathFunc(func(uint64) []uint64 { return path })); a.Low > each || a.High < each {
+							outside[map[bool]int{true: 1}[i < bursts]]++
+						}
+					}
+				}
+				even, burst := float64(outside[0])/float64(seeds*(flows-bursts)), float64(outside[1])/float64(seeds*bursts)
+				t.Logf("%v, %d cells, n = %d: outside of bounds of 95 %% %.1f %% of flows that send evenly, %.1f %% of those that send in bursts", kind, cells, 1<<log, 100*even, 100*burst)
+				if even > 0.05 || log == 0 && burst > 0.05 {
+					t.Errorf("%v, %d cells, n = %d: more than 5 %% are outside of bounds of 95 %%", kind, cells, 1<<log)
+				}
+			}
+		}
+	}
+}
