@@ -129,7 +129,13 @@ func printInterface(w io.Writer, l lookedAt) error {
 	if i.Queues.Max != 0 {
 		queues += fmt.Sprintf(", up to %d", i.Queues.Max)
 	}
-	t.Row("queues", queues+map[bool]string{true: ", settable"}[i.Queues.Settable])
+	switch {
+	case i.Queues.Settable:
+		queues += ", settable"
+	case i.Queues.Max > i.Queues.Receive:
+		queues += " by ethtool -L"
+	}
+	t.Row("queues", queues)
 	if i.Rings.RXMax != 0 {
 		t.Row("rings", fmt.Sprintf("rx %d of %d, tx %d of %d", i.Rings.RX, i.Rings.RXMax, i.Rings.TX, i.Rings.TXMax))
 	}

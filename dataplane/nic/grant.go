@@ -32,8 +32,11 @@ func (i *Interface) Grant(c Config) Grant {
 	g.mode(i, c)
 	most := i.most()
 	if g.Queues > most {
-		g.Obstacles = append(g.Obstacles, Refusal{string(Channels),
-			fmt.Sprintf("%d queues are configured and there can be %d: the port does not open; set queues = %d", g.Queues, most, most)})
+		what := fmt.Sprintf("there can be %d: the port does not open; set queues = %d", most, most)
+		if i.Queues.Max >= g.Queues { // a port leaves them as they are, and others may set them
+			what = fmt.Sprintf("%s has %d: the port does not open; set queues = %d, or give the interface more (ethtool -L; it can have %d)", i.Name, most, most, i.Queues.Max)
+		}
+		g.Obstacles = append(g.Obstacles, Refusal{string(Channels), fmt.Sprintf("%d queues are configured and %s", g.Queues, what)})
 	}
 	if r := i.addedQueues(c); r != nil && g.Native {
 		g.Obstacles = append(g.Obstacles, *r)

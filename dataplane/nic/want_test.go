@@ -1,6 +1,8 @@
 package nic
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -102,6 +104,26 @@ func TestGrantMode(t *testing.T) {
 	}
 	if g := igb(1).Grant(Config{Workers: 1, Generic: true}); g.Native || g.ZeroCopy || g.FrameSize != 0 || g.Mode() != "generic, copy" || g.WhyNot == "" {
 		t.Errorf("%+v", g)
+	}
+}
+
+// TestGrantQueues: more queues than there are name what there can be, and by what.
+func TestGrantQueues(t *testing.T) {
+	for _, c := range []struct {
+		settable bool
+		most     int
+		want     string
+	}{
+		{false, 4, "3 queues are configured and p0 has 2: the port does not open; set queues = 2, or give the interface more (ethtool -L; it can have 4)"},
+		{false, 2, "3 queues are configured and there can be 2: the port does not open; set queues = 2"},
+		{true, 2, "3 queues are configured and there can be 2: the port does not open; set queues = 2"},
+	} {
+		i := igb(2)
+		i.Name, i.Queues.Settable, i.Queues.Max = "p0", c.settable, c.most
+		g := i.Grant(Config{Workers: 1, Queues: 3})
+		if !slices.ContainsFunc(g.Obstacles, func(r Refusal) bool { return fmt.Sprint(r) == fmt.Sprint(Refusal{string(Channels), c.want}) }) {
+			t.Errorf("%+v: %v", c, g.Obstacles)
+		}
 	}
 }
 
