@@ -86,7 +86,7 @@ func (c *Command) Run(ctx context.Context, file string) error {
 		options.Linger = func(ctx context.Context, o *Outcome) {
 			printed, o.Lingers = true, true
 			_ = c.print(o, o.WriteText) // without a writable output an error cannot be printed either
-			options.Progress.Step("The page is at %s until you press Ctrl-C.", o.Page)
+			options.Progress.Step("The page is at %s until you press Ctrl-C%s.", o.Page, asked(o.Page))
 			<-ctx.Done()
 		}
 	}
@@ -170,13 +170,17 @@ func (c *Command) Down(file string) error {
 	return printErr
 }
 
-// Status is `weir lab status`. It fails with status 1 if the lab is not up and whole.
+// Status is `weir lab status`. It fails with status 1 if the lab is not up and whole, and with 2 for a name by which there is none.
 func (c *Command) Status(file string) error {
-	name, _, err := nameOf(file)
+	name, isFile, err := nameOf(file)
 	if err != nil {
 		return err
 	}
-	return c.status(name)
+	err = c.status(name)
+	if failure := (*Failure)(nil); !isFile && errors.Is(err, ErrNotUp) && errors.As(err, &failure) {
+		failure.Status = 2 // the name is wrong, as for Down
+	}
+	return err
 }
 
 func (c *Command) status(name string) error {

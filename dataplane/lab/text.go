@@ -267,10 +267,18 @@ func (s *Status) WriteText(w io.Writer) error {
 	}
 	t.Flush()
 	if s.Page != "" {
-		fmt.Fprintf(b, "  page %s\n", s.Page)
+		fmt.Fprintf(b, "  page %s%s\n", s.Page, asked(s.Page))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// asked says how questions reach a collector whose page is not where weir query looks for it; empty: it is.
+func asked(page string) string {
+	if page == "http://"+collectorPage+"/" {
+		return ""
+	}
+	return "; weir query has --collector " + strings.TrimSuffix(page, "/") + " for it"
 }
 
 // writeEnds writes how switches ended, one line each.

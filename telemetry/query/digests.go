@@ -229,11 +229,15 @@ func (e *Engine) digests(q *Question, what string, suits func(*pint.Query) int) 
 	if d.reader == nil {
 		return nil, fmt.Errorf("%w of %s: none of the plans that are known here, %v, has a query for it; digests are of %v", ErrNoRecords, what, planIDs(readers), d.batches.plansSeen())
 	}
+	of := d.Of
+	if !d.one && of != "all flows" {
+		of = "flows " + of // "from 10.0.0.0/8"
+	}
 	switch {
 	case len(d.flows) == 0 && d.OtherPlans > 0:
-		return nil, fmt.Errorf("%w: digests of %s are in the window, but those are of the plans %v, and known here are %v: name the plan's file", ErrUnknownFlow, d.Of, d.batches.plansSeen(), planIDs(readers))
+		return nil, fmt.Errorf("%w: digests of %s are in the window, but those are of the plans %v, and known here are %v: name the plan's file", ErrUnknownFlow, of, d.batches.plansSeen(), planIDs(readers))
 	case len(d.flows) == 0:
-		return nil, fmt.Errorf("%w: no digest of %s is in the window", ErrUnknownFlow, d.Of)
+		return nil, fmt.Errorf("%w: no digest of %s is in the window", ErrUnknownFlow, of)
 	}
 	d.FlowCount = len(d.flows)
 	d.Share = 1 / float64(uint64(1)<<d.batches.share)

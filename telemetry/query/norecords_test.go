@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/oblivious"
+	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
 )
@@ -76,5 +77,18 @@ func TestOldRecords(t *testing.T) {
 		if _, err := (&Engine{Store: &store.Store{}}).Ask(context.Background(), q); !errors.Is(err, ErrNoRecords) || !strings.Contains(err.Error(), "add the stage") {
 			t.Errorf("%+v: %v", q, err)
 		}
+	}
+}
+
+// TestNoDigestOfSelection: the error names selected flows in a sentence.
+func TestNoDigestOfSelection(t *testing.T) {
+	n := newSinks(t, pintplan.Default())
+	for i := range 100 {
+		n.send(key(1), int64(i)<<20, 1, 2, 3)
+	}
+	n.flush(t, nil)
+	_, err := n.engine().Ask(t.Context(), &Question{Kind: KindLatency, Src: "10.9.9.9"})
+	if err == nil || !strings.Contains(err.Error(), "no digest of flows from 10.9.9.9/32 is in the window") {
+		t.Error(err)
 	}
 }

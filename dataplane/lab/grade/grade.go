@@ -202,14 +202,16 @@ func grade(ctx context.Context, e *lab.Evidence, paths *labpath.Paths, asker Ask
 // askAll asks all questions. The report has what was answered, also when the context ends before the last one.
 func (g *grader) askAll() error {
 	for _, question := range []struct {
-		kind query.Kind
-		ask  func() error
+		kind   query.Kind
+		ask    func() error
+		stages string // one of which measures what is asked; empty: no stage is needed
 	}{
-		{query.KindNetwork, g.network}, {query.KindPath, g.path}, {query.KindLatency, g.latency}, {query.KindCongestion, g.congestion},
-		{query.KindLoops, g.loops}, {query.KindFrequency, g.frequency}, {query.KindHeavyHitters, g.heavyHitters}, {query.KindVolume, g.volume},
-		{query.KindEntropy, g.entropy}, {query.KindCardinality, g.cardinality}, {query.KindDelay, g.relays}, {query.KindDelay, g.classes},
+		{query.KindNetwork, g.network, ""}, {query.KindPath, g.path, "pint"}, {query.KindLatency, g.latency, "pint"}, {query.KindCongestion, g.congestion, "pint"},
+		{query.KindLoops, g.loops, "pint"}, {query.KindFrequency, g.frequency, "oblivious disketch"}, {query.KindHeavyHitters, g.heavyHitters, "oblivious disketch"},
+		{query.KindVolume, g.volume, "oblivious"}, {query.KindEntropy, g.entropy, "disketch"}, {query.KindCardinality, g.cardinality, "oblivious"},
+		{query.KindDelay, g.relays, "lds_egress"}, {query.KindDelay, g.classes, "lds_egress"},
 	} {
-		if g.lab.Step != nil {
+		if g.lab.Step != nil && (question.stages == "" || slices.ContainsFunc(strings.Fields(question.stages), g.measures)) {
 			g.lab.Step("asking: %s", question.kind)
 		}
 		err := question.ask()
