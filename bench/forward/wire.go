@@ -216,6 +216,9 @@ type WireSize struct {
 	BurstRate    float64 `json:"burst_fps"`
 	BurstTrials  int     `json:"burst_trials"`
 	BurstLimited bool    `json:"burst_source_limited"`
+	// BurstLeast and BurstMost are the shortest and the longest of the BurstTrials.
+	BurstLeast   float64 `json:"burst_least_frames"`
+	BurstMost    float64 `json:"burst_most_frames"`
 	BufferFrames float64 `json:"buffer_frames"`
 	BufferNs     float64 `json:"buffer_ns"`
 	// Duplicated and Reordered were seen at Throughput.
@@ -697,16 +700,29 @@ func (c *Wire) bursts(ctx context.Context, r *rig, s *WireSize) error {
 	rate := 0.0 // of the last burst without loss
 	whole := func(n uint64) (bool, error) {
 		t, err := r.burst(ctx, n)
-		if err != nil || t.loss() > 0 {
+		if err != nil {
 			return false, err
+		}
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(recovery(n, s.Throughput)):
+		}
+		if t.loss() > 0 {
+			return false, nil
 		}
 		rate = t.sent.Rate
 		return true, nil
 	}
 	frames, rates := 0.0, 0.0
+	first := longest // to try: the other searches begin near what the one before found
 	for range burstTrials {
-		low, high := uint64(1), longest
-		ok, err := whole(longest)
+		low, high := uint64(1), first
+		ok, err := whole(first)
+		if err == nil && ok && first < longest {
+			low, high = first, longest
+			ok, err = whole(longest)
+		}
 		if err != nil {
 			return err
 		}
@@ -724,14 +740,33 @@ func (c *Wire) bursts(ctx context.Context, r *rig, s *WireSize) error {
 				high = middle
 			}
 		}
+		first = min(4*low, longest)
 		s.BurstLimited = s.BurstLimited || low == longest
 		frames, rates = frames+float64(low), rates+rate
+		if s.BurstTrials == 0 {
+			s.BurstLeast = float64(low)
+		}
+		s.BurstLeast, s.BurstMost = min(s.BurstLeast, float64(low)), max(s.BurstMost, float64(low))
 		s.BurstTrials++
 	}
 	s.Burst, s.BurstRate = frames/float64(s.BurstTrials), rates/float64(s.BurstTrials)
 	s.buffer()
 	return nil
 }
+
+// recovery is how long the device rests behind a burst: twice as long as the burst takes at its throughput, in which its queues are empty and
+// what limits its rate, such as a bucket of tokens, is full again. Of a long burst it holds only a part.
+func recovery(n uint64, throughput float64) time.Duration {
+	if throughput <= 0 {
+		return mostRecovery
+	}
+	return min(max(time.Duration(2*float64(n)/throughput*1e9), leastRecovery), mostRecovery)
+}
+
+const leastRecovery, mostRecovery = 50 * time.Millisecond, time.Second
+
+// burstSpread is the share of the longest burst below which the shortest is remarked; searches end within 2 %.
+const burstSpread = 0.9
 
 // buffer is that of the device, by the longest burst. It is not known where no burst was too long, or the source sent bursts no faster than the
 // device forwards.

@@ -647,12 +647,32 @@ func TestWireBuffer(t *testing.T) {
 		{"a slower source", WireSize{Line: 1e6, Throughput: 5e5, Burst: 6000, BurstRate: 6e5}, 1000, 1e9 / 600, 6e5, "bursts were sent at 600000 fps, 60 % of the line"},
 		{"a line of unknown speed", WireSize{Throughput: 5e5, Burst: 6000, BurstRate: 6e5}, 1000, 1e9 / 600, 6e5, ""},
 		{"a source that is no faster than the device", WireSize{Line: 1e6, Throughput: 5e5, Burst: 6000, BurstRate: 4e5}, 0, 0, 4e5, "the buffer is unknown: the source sent bursts at 400000 fps, no faster than the device forwards"},
+		{"searches that differ", WireSize{Line: 1e6, Throughput: 5e5, Burst: 2000, BurstRate: 1e6, BurstTrials: 5, BurstLeast: 1500, BurstMost: 2200}, 1000, 1e6, 1e6, "the longest bursts of 5 searches were 1500 to 2200 frames"},
 		{"no burst was too long", WireSize{Line: 1e6, Throughput: 5e5, Burst: 6000, BurstRate: 6e5, BurstLimited: true}, 0, 0, 6e5, "no burst was too long"},
 	} {
 		s := tt.s
 		s.buffer()
 		if math.Abs(s.BufferFrames-tt.frames) > 1e-6 || math.Abs(s.BufferNs-tt.ns) > 1 || s.BurstRate != tt.fps || !strings.Contains(strings.Join(s.Remarks(), "; "), tt.remark) || tt.remark == "" && strings.Join(s.Remarks(), "; ") != "" {
 			t.Errorf("%s: %+v, %q", tt.what, s, strings.Join(s.Remarks(), "; "))
+		}
+	}
+}
+
+// TestRecovery: behind a burst the device has twice the time that the burst takes at its throughput, but a twentieth of a second at least, and a second at most.
+func TestRecovery(t *testing.T) {
+	for _, tt := range []struct {
+		frames     uint64
+		throughput float64
+		want       time.Duration
+	}{
+		{77, 4921, 50 * time.Millisecond},
+		{1000, 4000, 500 * time.Millisecond},
+		{2_000_000, 4000, time.Second},
+		{32, 1e6, 50 * time.Millisecond},
+		{32, 0, time.Second},
+	} {
+		if got := recovery(tt.frames, tt.throughput); got != tt.want {
+			t.Errorf("%d frames at %g fps: %v, want %v", tt.frames, tt.throughput, got, tt.want)
 		}
 	}
 }

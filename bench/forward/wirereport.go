@@ -270,6 +270,8 @@ func (s *WireSize) Remarks() (all []string) {
 	}
 	if s.BurstLimited {
 		all = append(all, "no burst was too long")
+	} else if s.BurstLeast < burstSpread*s.BurstMost {
+		all = append(all, fmt.Sprintf("the longest bursts of %d searches were %.0f to %.0f frames: the machine was busy for a moment, or the device recovers slowly", s.BurstTrials, s.BurstLeast, s.BurstMost))
 	}
 	switch {
 	case s.BurstRate == 0: // not measured
