@@ -262,6 +262,7 @@ func (l *WireLatency) measured() bool { return l.P99 > 0 }
 const (
 	lossSteps   = 10
 	burstTrials = 5
+	leastBurst  = 32               // frames of the first burst
 	mostBurst   = 2_000_000        // frames: two seconds at a million per second
 	ifgAndFCS   = 20               // bytes of preamble, start and gap between frames
 	linkWait    = 5 * time.Second  // drivers renegotiate their link after an XDP program was attached
@@ -699,39 +700,43 @@ func (c *Wire) bursts(ctx context.Context, r *rig, s *WireSize) error {
 	}
 	rate := 0.0 // of the last burst without loss
 	whole := func(n uint64) (bool, error) {
-		t, err := r.burst(ctx, n)
-		if err != nil {
-			return false, err
+		for range 2 { // The machine may have been held up once.
+			t, err := r.burst(ctx, n)
+			if err != nil {
+				return false, err
+			}
+			select {
+			case <-ctx.Done():
+				return false, ctx.Err()
+			case <-time.After(recovery(n, s.Throughput)):
+			}
+			if t.loss() == 0 {
+				rate = t.sent.Rate
+				return true, nil
+			}
 		}
-		select {
-		case <-ctx.Done():
-			return false, ctx.Err()
-		case <-time.After(recovery(n, s.Throughput)):
-		}
-		if t.loss() > 0 {
-			return false, nil
-		}
-		rate = t.sent.Rate
-		return true, nil
+		return false, nil
 	}
 	frames, rates := 0.0, 0.0
-	first := longest // to try: the other searches begin near what the one before found
+	first := min(leastBurst, longest) // to try; the other searches begin near what the one before found
 	for range burstTrials {
-		low, high := uint64(1), first
-		ok, err := whole(first)
-		if err == nil && ok && first < longest {
-			low, high = first, longest
-			ok, err = whole(longest)
-		}
-		if err != nil {
-			return err
-		}
-		if ok {
-			low = longest
+		// Bursts that become longer, not shorter: few are much longer than what passes, of which the device would have to recover.
+		low, high := uint64(1), longest+1
+		for n := first; high > longest; n = min(4*n, longest) {
+			ok, err := whole(n)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				high = n
+			} else if low = n; n == longest {
+				break
+			}
 		}
 		for high > low+1 && float64(high-low) > 0.02*float64(low) {
 			middle := (low + high) / 2
-			if ok, err = whole(middle); err != nil {
+			ok, err := whole(middle)
+			if err != nil {
 				return err
 			}
 			if ok {
@@ -740,7 +745,7 @@ func (c *Wire) bursts(ctx context.Context, r *rig, s *WireSize) error {
 				high = middle
 			}
 		}
-		first = min(4*low, longest)
+		first = max(low/2, 1)
 		s.BurstLimited = s.BurstLimited || low == longest
 		frames, rates = frames+float64(low), rates+rate
 		if s.BurstTrials == 0 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -250,15 +251,22 @@ func TestLookedAtSwitchEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var first [1]byte // of a capture's header, or of rates
+			first := make([]byte, 1, 1<<16) // of a capture's header, or of rates
 			if look[0] == "trace" {
 				b.awaitLook(t)
-			} else if _, err := io.ReadFull(out, first[:]); err != nil {
+			} else if _, err := io.ReadFull(out, first); err != nil {
 				t.Fatal(err)
 			}
 			if look[0] == "capture" {
+				b.awaitLook(t)
 				b.exchange(t, 1)
-				b.awaitLook(t) // the packets of before are on their way
+				for packetBlocks(first) < 2 {
+					n, err := out.Read(first[len(first):cap(first)])
+					if err != nil {
+						t.Fatalf("%v after %d bytes", err, len(first))
+					}
+					first = first[:len(first)+n]
+				}
 			}
 			if err := p.cmd.Process.Signal(end); err != nil {
 				t.Fatal(err)
@@ -273,12 +281,27 @@ func TestLookedAtSwitchEnds(t *testing.T) {
 			if look[0] != "capture" || end == unix.SIGKILL { // a killed switch may not have sent them
 				continue
 			}
-			frames, _ := captured(t, bytes.NewReader(append(first[:], text...)))
+			frames, _ := captured(t, bytes.NewReader(append(first, text...)))
 			if len(frames) != 2 || !strings.Contains(stderr.String(), "captured 2 packets; 0 more") {
 				t.Errorf("%d packets are captured: %s", len(frames), &stderr)
 			}
 		}
 	}
+}
+
+// packetBlocks counts the whole packet blocks in the beginning of a pcapng file.
+func packetBlocks(b []byte) (n int) {
+	for len(b) >= 8 {
+		size := binary.LittleEndian.Uint32(b[4:])
+		if size < 12 || uint32(len(b)) < size {
+			return n
+		}
+		if binary.LittleEndian.Uint32(b) == 6 {
+			n++
+		}
+		b = b[size:]
+	}
+	return n
 }
 
 // awaitLook waits until a trace or a capture is under way, which is when a second one is refused.

@@ -376,7 +376,7 @@ func faultViews(t *testing.T, collector *liveCollect, records string) {
 		"volume --lab x.toml --collector " + collector.url:                        "--lab is for records in a folder",
 		"volume --timeout 1s --records " + records:                                "--timeout is for a collector",
 		"volume --tls-ca a --tls-cert b --tls-key c --collector " + collector.url: "certificates are for https",
-		"volume --tls-ca a --collector https://127.0.0.1:1":                       "they must all be set",
+		"volume --tls-ca a --collector https://127.0.0.1:1":                       "they go together",
 		"collector --records " + records:                                          "--records is for questions",
 		"collector --watch 1s --collector " + collector.url:                       "--watch is for questions",
 		"volume --timeout 1ns --collector " + collector.url:                       "did not answer within 1ns",
