@@ -718,11 +718,11 @@ func (c *Wire) bursts(ctx context.Context, r *rig, s *WireSize) error {
 		return false, nil
 	}
 	frames, rates := 0.0, 0.0
-	first := min(leastBurst, longest) // to try; the other searches begin near what the one before found
+	first, growth := min(leastBurst, longest), uint64(16) // the other searches begin near what the one before found
 	for range burstTrials {
 		// Bursts that become longer, not shorter: few are much longer than what passes, of which the device would have to recover.
 		low, high := uint64(1), longest+1
-		for n := first; high > longest; n = min(4*n, longest) {
+		for n := first; high > longest; n = min(n*growth/4+1, longest) {
 			ok, err := whole(n)
 			if err != nil {
 				return err
@@ -745,7 +745,7 @@ func (c *Wire) bursts(ctx context.Context, r *rig, s *WireSize) error {
 				high = middle
 			}
 		}
-		first = max(low/2, 1)
+		first, growth = max(low*9/10, 1), 5
 		s.BurstLimited = s.BurstLimited || low == longest
 		frames, rates = frames+float64(low), rates+rate
 		if s.BurstTrials == 0 {
@@ -759,16 +759,16 @@ func (c *Wire) bursts(ctx context.Context, r *rig, s *WireSize) error {
 	return nil
 }
 
-// recovery is how long the device rests behind a burst: twice as long as the burst takes at its throughput, in which its queues are empty and
+// recovery is how long the device rests behind a burst, beside the time in which nothing more arrives: as long as the burst takes at its throughput, in which its queues are empty and
 // what limits its rate, such as a bucket of tokens, is full again. Of a long burst it holds only a part.
 func recovery(n uint64, throughput float64) time.Duration {
 	if throughput <= 0 {
 		return mostRecovery
 	}
-	return min(max(time.Duration(2*float64(n)/throughput*1e9), leastRecovery), mostRecovery)
+	return min(max(time.Duration(float64(n)/throughput*1e9), leastRecovery), mostRecovery)
 }
 
-const leastRecovery, mostRecovery = 50 * time.Millisecond, time.Second
+const leastRecovery, mostRecovery = 20 * time.Millisecond, time.Second
 
 // burstSpread is the share of the longest burst below which the shortest is remarked; searches end within 2 %.
 const burstSpread = 0.9

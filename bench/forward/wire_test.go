@@ -658,17 +658,17 @@ func TestWireBuffer(t *testing.T) {
 	}
 }
 
-// TestRecovery: behind a burst the device has twice the time that the burst takes at its throughput, but a twentieth of a second at least, and a second at most.
+// TestRecovery: behind a burst the device has the time that the burst takes at its throughput, but a fiftieth of a second at least, and a second at most.
 func TestRecovery(t *testing.T) {
 	for _, tt := range []struct {
 		frames     uint64
 		throughput float64
 		want       time.Duration
 	}{
-		{77, 4921, 50 * time.Millisecond},
-		{1000, 4000, 500 * time.Millisecond},
+		{77, 7700, 20 * time.Millisecond},
+		{1000, 4000, 250 * time.Millisecond},
 		{2_000_000, 4000, time.Second},
-		{32, 1e6, 50 * time.Millisecond},
+		{32, 1e6, 20 * time.Millisecond},
 		{32, 0, time.Second},
 	} {
 		if got := recovery(tt.frames, tt.throughput); got != tt.want {

@@ -47,7 +47,7 @@ make() {
 `
 
 // blockTime bounds a block that hangs; it is no statement about speed.
-const blockTime = 4 * time.Minute
+const blockTime = 8 * time.Minute
 
 // document is one file whose blocks run, and where.
 type document struct {
