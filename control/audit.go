@@ -103,7 +103,7 @@ func (a *Audit) write(log *zap.Logger, who identity, call string, fields ...zap.
 	fields = append(who.fields(), fields...)
 	level := zapcore.InfoLevel
 	if who.itself() && slices.ContainsFunc(fields, func(f zap.Field) bool { return f.Key == "result" && f.String != "done" }) {
-		level = zapcore.WarnLevel // nobody else is told
+		level = zapcore.WarnLevel // this line alone says so
 	}
 	log.Log(level, "control: "+call, fields...)
 	if err := a.core.Write(zapcore.Entry{Level: zapcore.InfoLevel, Time: now(), Message: call}, fields); err != nil {

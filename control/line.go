@@ -130,7 +130,7 @@ func inLine(next http.Handler) http.Handler {
 	})
 }
 
-// errLeft is the reason of calls that nobody waits for any more: their clients have said that they failed.
+// errLeft is the reason of calls whose clients do not wait any more, and have said that they failed.
 var errLeft = errors.New("not done: the client had left before")
 
 // inTurn makes a call of an admin when it is its turn, unless its client has left by then.

@@ -44,7 +44,7 @@ func (o *orderedSwitch) made() []string {
 	return slices.Clone(o.lists)
 }
 
-// TestOrder: clients that came while nobody accepted, as while a switch is stopped, are served in the order in which they came.
+// TestOrder: clients that came while none was accepted, as at a switch that is stopped, are served in the order in which they came.
 // One that asks for nothing holds none of them up.
 func TestOrder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s1.sock")

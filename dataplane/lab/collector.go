@@ -37,7 +37,7 @@ const (
 	collectorName = "collector"
 	forwardName   = "forward"
 
-	// collectorPatience is how long a question to a lab's collector may take: nobody else waits for it, and the machine is busy with the lab.
+	// collectorPatience is how long a question to a lab's collector may take: no other user waits for it, and the machine is busy with the lab.
 	collectorPatience = 5 * time.Minute
 
 	collectorPage = "127.0.0.1:9470" // in the collector's namespace, and on this machine

@@ -45,7 +45,7 @@ func (c *Command) open(file string) (*Config, Options, error) {
 	return config, Options{File: file, Progress: newConsole(c.Err), Keep: c.Keep, Examine: c.Examine}, nil
 }
 
-// read reads a file, and has what is in it looked at by check; nil: by nobody. All faults are reported at once.
+// read reads a file, and has check look at what is in it, if it is not nil. All faults are reported at once.
 func (c *Command) read(file string, check func(*Config) error) (*Config, error) {
 	config, err := LoadFaulty(file)
 	if text, readErr := safefile.ReadTrusted(file, tomlfile.MaxBytes); err != nil && readErr == nil && tomlfile.HasTable(text, "switch") {
