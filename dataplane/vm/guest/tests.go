@@ -134,7 +134,7 @@ const ldsRuns = 20
 // lost. Or the hosts lost packets, see the test flows.
 var errInterrupted = errors.New("inconclusive")
 
-// conclusiveLDS measures until all intervals of a run have records of both ends. Such a run decides.
+// conclusiveLDS measures until both ends have counted all intervals of a run whole, but for those in which nothing passed. Such a run decides.
 func (r *running) conclusiveLDS(ctx context.Context) (text string, err error) {
 	for run := 1; run <= ldsRuns; run++ {
 		if len(r.switches) == 0 {
@@ -180,6 +180,7 @@ func (r *running) lds(ctx context.Context) (text string, err error) {
 			Measured float64
 			Lost     float64
 			Whole    int `json:"whole_intervals"`
+			Idle     int `json:"idle_intervals"`
 			Missing  []struct {
 				Packets uint64 `json:"missed_packets"`
 			}
@@ -187,8 +188,8 @@ func (r *running) lds(ctx context.Context) (text string, err error) {
 		if err := json.Unmarshal(out, &answer); err != nil {
 			return "", fmt.Errorf("the delay: %w", err)
 		}
-		if answer.Whole < busy {
-			return "", fmt.Errorf("%w: from %s to %s, %d of %d intervals are whole: %s", errInterrupted, way[0], way[1], answer.Whole, busy, out)
+		if answer.Whole+answer.Idle < busy {
+			return "", fmt.Errorf("%w: from %s to %s, %d intervals are whole and %d idle, of %d: %s", errInterrupted, way[0], way[1], answer.Whole, answer.Idle, busy, out)
 		}
 		for _, m := range answer.Missing {
 			if m.Packets != 0 { // the losses of their intervals are not known
