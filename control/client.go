@@ -118,7 +118,9 @@ func broken(call *connect.Error) bool {
 	if connect.IsWireError(call) {
 		return false
 	}
-	return errors.Is(call, io.EOF) || errors.Is(call, io.ErrUnexpectedEOF) || errors.Is(call, unix.ECONNRESET) || errors.Is(call, unix.EPIPE)
+	// Of a connection that ends before the request is written, net/http has an error without a name.
+	return errors.Is(call, io.EOF) || errors.Is(call, io.ErrUnexpectedEOF) || errors.Is(call, unix.ECONNRESET) || errors.Is(call, unix.EPIPE) ||
+		strings.HasSuffix(call.Message(), "http: server closed idle connection")
 }
 
 // Reason reduces the error of a call to what its user should read.

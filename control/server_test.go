@@ -446,6 +446,9 @@ func TestBroken(t *testing.T) {
 		_ = l.Close()
 		<-served
 	}
+	if idle := connect.NewError(connect.CodeUnavailable, errors.New("http: server closed idle connection")); Reason(idle) != ErrBroken {
+		t.Errorf("before the request was written: %v", Reason(idle))
+	}
 	// What the switch itself sends, and the caller's own end, are no broken connections.
 	for _, err := range []error{connect.NewError(connect.CodeUnavailable, errors.New("EOF")), context.Canceled, io.EOF} {
 		if errors.Is(Reason(err), ErrBroken) {
