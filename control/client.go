@@ -119,7 +119,7 @@ func broken(call *connect.Error) bool {
 		return false
 	}
 	// Of a connection that ends before the request is written, net/http has an error without a name.
-	return errors.Is(call, io.EOF) || errors.Is(call, io.ErrUnexpectedEOF) || errors.Is(call, unix.ECONNRESET) || errors.Is(call, unix.EPIPE) ||
+	return errors.Is(call, io.EOF) || errors.Is(call, io.ErrUnexpectedEOF) || errors.Is(call, unix.ECONNRESET) || errors.Is(call, unix.EPIPE) || errors.Is(call, net.ErrClosed) ||
 		strings.HasSuffix(call.Message(), "http: server closed idle connection")
 }
 
