@@ -144,7 +144,7 @@ func (b *burstyLab) run(t *testing.T, last bool) (again bool) {
 	if len(a.missing) == 0 {
 		for i, truth := range a.truth() {
 			if math.Abs(truth.Value-flows.sent[i]) > 0.01*flows.sent[i]+1 {
-				t.Errorf("flow %d sent %g datagrams, and cells in plenty say %g", i, flows.sent[i], truth.Value)
+				t.Errorf("flow %d sent %g datagrams, and cells in plenty say %g; by epoch, all switches and each one: %v", i, flows.sent[i], truth.Value, apart(e, keys[i], began, ended))
 			}
 		}
 	}
@@ -188,6 +188,21 @@ func askAll(e *query.Engine, keys []query.Key, began, ended uint64) *burstyAnswe
 		}
 	}
 	return a
+}
+
+// apart is what the last sketch says of a flow in the epochs in which its fragments differ by more than a packet: of all five, and of each one alone.
+func apart(e *query.Engine, key query.Key, began, ended uint64) (lines []string) {
+	for epoch := began; epoch <= ended; epoch++ {
+		var values []float64
+		for _, switches := range [][]uint64{{1, 2, 3, 4, 5}, {1}, {2}, {3}, {4}, {5}} {
+			q := disketch.Query{Sketch: 2 * burstySketches, From: epoch, To: epoch + 1}
+			values = append(values, e.Store.Sketches.Frequency(q, e.FlowID(q.Hash, key), disketch.PathFunc(func(uint64) []uint64 { return switches })).Value)
+		}
+		if slices.Max(values)-slices.Min(values) > 1 {
+			lines = append(lines, fmt.Sprintf("%d: %.4g", epoch, values))
+		}
+	}
+	return lines
 }
 
 // compare wants each flow's datagrams within the bounds, and errors of the default sketches that are no larger than those with n = 1. Bounds are at least
