@@ -60,6 +60,7 @@ type Difference struct {
 	rates            []float64
 	states           []State // by cell
 	kept             int     // cells that both points have
+	early            bool    // the receiver counted more than the sender in one of them
 	tally            [states]int
 	// What other flows leave in the cleanest of a flow's cells: in one cell, and
 	// in all of a row.
@@ -96,6 +97,7 @@ func Subtract(sender, receiver *Point, limits Limits) (*Difference, error) {
 			d.tally[Unsent]++
 			continue
 		}
+		d.early = d.early || a.Count < b.Count
 		s := compare(a, b, capacity, limits)
 		if sender.spill.overfull(i) || receiver.spill.overfull(i) {
 			s = Overfull

@@ -53,6 +53,9 @@ type Estimate struct {
 	HasLoss   bool
 	Lost      float64
 	LostTrust float64
+
+	lostRows [maxRows]float64 // of each row, for Losses
+	lostOf   uint32           // the rows that have it
 }
 
 // Flow estimates a flow by the hash of its key. weight is what its packets were
@@ -104,7 +107,12 @@ func (d *Difference) volume(e *Estimate, flow uint64, w float64) (count float64)
 			bound, count, e.Bytes = b, n/rate, float64(length)/rate
 		}
 		// Other flows' losses add to the flow's, their duplicates to its own.
-		if l := float64(int64(sent-got)) / rate; rate == d.bestRate && math.Abs(l) < math.Abs(lost) {
+		if rate != d.bestRate {
+			continue
+		}
+		l := float64(int64(sent-got)) / rate
+		e.lostRows[r], e.lostOf = l/w, e.lostOf|1<<r
+		if math.Abs(l) < math.Abs(lost) {
 			lost, lossKnown = l, true
 		}
 	}

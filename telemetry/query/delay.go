@@ -469,17 +469,19 @@ func stageName(egress bool) string {
 // flowSum adds up what the intervals say of a flow. Means are weighed by the
 // packets behind them.
 type flowSum struct {
-	packets, bytes, lost float64
-	owned                float64 // of the packets
-	arrived              float64
-	hasLoss              bool
-	beyondAll            bool    // an interval has lost far more of the flow than of all flows
-	unsent               int     // intervals whose records have nothing of the flow
-	measured, trusted    float64 // packets whose delay was measured; of these, the flow's own
-	sum, weight          float64 // of delays, each as often as packets it stands for; of these packets
-	squares, freedom     float64 // of the packets' variance
-	foreign              float64 // what other flows may have shifted the sum by
-	delays               []sampledDelays
+	packets, bytes    float64
+	owned             float64 // of the packets
+	arrived           float64
+	hasLoss           bool
+	lost              float64    // of all flows together, or of one by other ways
+	losses            lds.Losses // of one flow by this way
+	beyondAll         bool       // an interval has lost far more of the flow than of all flows
+	unsent            int        // intervals whose records have nothing of the flow
+	measured, trusted float64    // packets whose delay was measured; of these, the flow's own
+	sum, weight       float64    // of delays, each as often as packets it stands for; of these packets
+	squares, freedom  float64    // of the packets' variance
+	foreign           float64    // what other flows may have shifted the sum by
+	delays            []sampledDelays
 }
 
 // sampledDelays are delays of single packets in an interval, which were sampled at a rate.
@@ -501,11 +503,20 @@ func (s *flowSum) sample(d *lds.Delays, flow *uint64) {
 
 // join adds what was measured of the flow by another way.
 func (s *flowSum) join(o *flowSum) {
-	s.packets, s.bytes, s.lost, s.owned, s.arrived = s.packets+o.packets, s.bytes+o.bytes, s.lost+o.lost, s.owned+o.owned, s.arrived+o.arrived
+	s.packets, s.bytes, s.lost, s.owned, s.arrived = s.packets+o.packets, s.bytes+o.bytes, s.lost+o.lostPackets(), s.owned+o.owned, s.arrived+o.arrived
 	s.hasLoss, s.unsent, s.beyondAll = s.hasLoss || o.hasLoss, s.unsent+o.unsent, s.beyondAll || o.beyondAll
 	s.measured, s.trusted, s.sum, s.weight = s.measured+o.measured, s.trusted+o.trusted, s.sum+o.sum, s.weight+o.weight
 	s.squares, s.freedom, s.foreign = s.squares+o.squares, s.freedom+o.freedom, s.foreign+o.foreign
 	s.delays = append(s.delays, o.delays...)
+}
+
+// lostPackets are those of all ways.
+func (s *flowSum) lostPackets() float64 {
+	lost, known := s.losses.Lost()
+	if !known {
+		return s.lost
+	}
+	return s.lost + lost
 }
 
 // own is how many packets are expected to be the flow's own at both ends.
@@ -547,9 +558,9 @@ func (s *flowSum) add(d *lds.Difference, e *lds.Estimate) {
 	s.bytes += e.Bytes
 	s.owned += e.Packets * e.PacketsTrust
 	s.arrived += e.Arrived
+	s.losses.Add(d, e)
 	if e.HasLoss {
 		s.hasLoss = true
-		s.lost += e.Lost
 		// Cells count by weight, and all packets are counted as they are.
 		if all, known := d.Lost(); known && e.Lost > max(float64(all), 0)+e.Packets/2 {
 			s.beyondAll = true
@@ -594,7 +605,7 @@ func (s *flowSum) whole(d *lds.Difference) {
 func (s *flowSum) answer(b *Between) {
 	s.quantiles(b)
 	b.Unsent = s.unsent
-	b.Packets, b.Bytes, b.Lost, b.HasLoss = s.packets, s.bytes, s.lost, s.hasLoss
+	b.Packets, b.Bytes, b.Lost, b.HasLoss = s.packets, s.bytes, s.lostPackets(), s.hasLoss
 	b.HasPackets, b.HasBytes = true, true
 	if s.packets > 0 {
 		b.CountTrust = s.owned / s.packets

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/dataplane/lab/relay"
+	"github.com/weirswitch/weir/stages/lds"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/view/text"
 )
@@ -53,7 +55,9 @@ type Delay struct {
 	Lost      float64 `json:"lost"`
 	Wrong     int     `json:"wrong_losses"`
 	// Refused of Cells that hold packets may not be used: packets were lost, or fell into different intervals at both ends.
+	// Of the Intervals with packets, Whole were counted from beginning to end by both points.
 	Intervals int           `json:"intervals"`
+	Whole     int           `json:"whole_intervals"`
 	Refused   int           `json:"refused_cells"`
 	Cells     int           `json:"cells"`
 	Clocks    *query.Clocks `json:"clocks,omitempty"`
@@ -215,7 +219,7 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 	if err != nil {
 		return err
 	}
-	d.From, d.To, d.Intervals, d.Refused, d.Cells, d.Clocks = all.From, all.To, all.Intervals, all.Refused, all.Cells, all.Clocks
+	d.From, d.To, d.Intervals, d.Whole, d.Refused, d.Cells, d.Clocks = all.From, all.To, all.Intervals, all.Whole, all.Refused, all.Cells, all.Clocks
 	var relative []float64
 	why, cut := "", ""
 	answered, done := g.asking(fmt.Sprintf("delay %s to %s", d.From, d.To), len(flows))
@@ -273,6 +277,9 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 	if lossWhy == "" && keptCells < 1 {
 		lossWhy = fmt.Sprintf("records are shortened to %.3g %% of the cells (record_bytes, budget), so that flows share cells", 100*keptCells)
 	}
+	if lossWhy == "" && d.Whole < d.Intervals && !g.intervalBits(d.From) {
+		lossWhy = fmt.Sprintf("%d of %d intervals were not counted whole, and packets under way at their ends count as lost, or as too many (interval_bit prevents it)", d.Intervals-d.Whole, d.Intervals)
+	}
 	of := func(flows int) string { return fmt.Sprintf("%s to %s, %s", d.From, d.To, text.Counted(flows, "flow")) }
 	if d.Flows > 0 {
 		g.add(Row{
@@ -289,6 +296,18 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 		Truth: fmt.Sprintf("%.0f packets", d.TruthLost), Answer: fmt.Sprintf("%.0f packets; %d flows not exact", d.Lost, d.Wrong),
 	})
 	return nil
+}
+
+// intervalBits reports whether packets carry the bit of the interval in which they left a measurement point.
+func (g *grader) intervalBits(point string) bool {
+	name := point
+	if i := strings.IndexAny(point, ":/"); i >= 0 {
+		name = point[:i]
+	}
+	return slices.ContainsFunc(g.paths.Switches, func(sw *config.Config) bool {
+		c, ok := sw.Stages["lds_egress"].(*lds.Config)
+		return sw.Switch.Name == name && ok && c.IntervalBit
+	})
 }
 
 // noDelay adds a row of flows none of which is long enough to be compared: that is no success.
