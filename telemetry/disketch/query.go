@@ -20,9 +20,9 @@ type Query struct {
 	Composition
 	// Confidence of the bounds, in (0, 1); 0 means 0.95.
 	Confidence float64
-	// Dispersion is the variance over the mean of the number of a flow's packets
-	// in a part of an epoch, 1 if they come independently; 0 means 1. It
-	// widens the bounds of what is extrapolated.
+	// Dispersion is the variance over the mean of what a flow sends in a part of an
+	// epoch, 1 if packets come independently. It widens the bounds of what is extrapolated. 0: what the
+	// fragments on the flow's path measured of all their flows, 1 where they did not.
 	Dispersion float64
 }
 
@@ -38,13 +38,6 @@ func (q *Query) confidence() float64 {
 	return 0.95
 }
 
-func (q *Query) dispersion() float64 {
-	if q.Dispersion > 0 {
-		return q.Dispersion
-	}
-	return 1
-}
-
 // Missing is what a query could not use.
 type Missing struct {
 	Epoch uint64
@@ -58,8 +51,8 @@ type Answer struct {
 	// Value estimates what was asked, in the sketch's unit; never below 0.
 	Value float64
 	// Low and High hold the true value with at least the query's Confidence: by
-	// Chebyshev's inequality, of Count-Min by Markov's. They take packets of a flow to
-	// come independently of each other within an epoch, or as Query.Dispersion says, and
+	// Chebyshev's inequality, of Count-Min by Markov's. They take a flow to send within an
+	// epoch that is divided as evenly as Query.Dispersion says, and
 	// High is the largest value of which the estimate is no surprise. They know nothing of
 	// epochs without any record of the flow.
 	Low, High float64
@@ -84,6 +77,8 @@ type Asker struct {
 	rows    map[sketchEpoch]bool // in which Checked is Rows
 	held    []observation        // scratch memory of Learn
 	missing []Missing            // scratch memory of AddEach
+
+	dispersions map[idEpoch]float64 // that were asked for
 }
 
 // Asker returns a new one, for the records that there are now.
@@ -178,6 +173,7 @@ func (a *Asker) AddEach(sums []Composed, q Query, flow, epoch uint64, paths Path
 	if ok {
 		// It has the value of Rows, too.
 		likeliest = a.compose.join(Likeliest, a.path[0].From, a.path[len(a.path)-1].To)
+		a.disperse(&likeliest, &q, epoch)
 	}
 	for _, r := range sums {
 		r.sum.Missing = append(r.sum.Missing, a.missing...)
@@ -209,7 +205,7 @@ func (r *Sum) add(c *composed, minimum bool) {
 // Answer is what all epochs say. An estimate without bias, the sum over the epochs, may be below 0, where no count is: the
 // answer is 0 then.
 func (r *Sum) Answer(q Query) Answer {
-	sum, noise, spread, centre := r.sum, r.noise, r.spread*q.dispersion(), r.centre
+	sum, noise, spread, centre := r.sum, r.noise, r.spread, r.centre
 	if q.To > q.From {
 		sum.Covered /= float64(q.To - q.From)
 	}
@@ -221,7 +217,7 @@ func (r *Sum) Answer(q Query) Answer {
 		variance, least = spread, centre-noise/risk
 	}
 	sum.Low = least - math.Sqrt(variance/risk)
-	sum.High = centre + above(variance/risk, r.most*q.dispersion()/risk)
+	sum.High = centre + above(variance/risk, r.most/risk)
 	sum.Value = max(sum.Value, 0)
 	// What the bounds are about is the value of Rows; another one is at most beyond
 	// them itself.
@@ -243,7 +239,20 @@ func (a *Asker) epoch(q Query, flow, epoch uint64, paths Paths, missing *[]Missi
 		return composed{}, false
 	}
 	from, to := a.path[0].From, a.path[len(a.path)-1].To
-	return a.compose.join(a.how(q.Composition, epoch, q.Sketch), from, to), true
+	c := a.compose.join(a.how(q.Composition, epoch, q.Sketch), from, to)
+	a.disperse(&c, &q, epoch)
+	return c, true
+}
+
+// disperse makes the spread that of flows which send as evenly as is asked, or known.
+func (a *Asker) disperse(c *composed, q *Query, epoch uint64) {
+	switch {
+	case c.spread == 0:
+	case q.Dispersion > 0:
+		c.spread *= q.Dispersion
+	default:
+		c.spread *= a.dispersion(q.Sketch, epoch)
+	}
 }
 
 // how is what Checked is in an epoch.
