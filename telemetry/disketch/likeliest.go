@@ -94,14 +94,30 @@ func (o *observation) even(rate float64, minimum bool) float64 {
 	return math.Log(o.level.clean*chance + math.Exp(o.level.noise.log(o.count-mean)))
 }
 
-// beside is the logarithm of the chance of what the observation has beside packets that it surely counted.
+// beside is the logarithm of the chance of what the observation has beside packets that it counted, or of which it did not count some
+// or counted some more, as they were under way at an end of the epoch.
 func (o *observation) beside(packets float64, minimum bool) float64 {
 	d := o.count - packets
-	if minimum && d < -0.5 {
-		return impossible
+	chance := float64(impossible)
+	if !minimum || d > -0.5 {
+		chance = o.level.noise.log(d)
 	}
-	return o.level.noise.log(d)
+	if off := math.Abs(d); off >= 0.5 && packets > 0 && off <= leastUnderWay+packets*mostUnderWay {
+		// Each number of bits is as likely, and each number of so many bits, of either sign.
+		most, size := math.Ilogb(leastUnderWay+packets*mostUnderWay)+1, math.Ilogb(max(off, 1))
+		chance = logAdd(chance, math.Log(underWay/(2*float64(most)))-float64(size)*math.Ln2)
+	}
+	return chance
 }
+
+// underWay is the share of the observations in which a flow has packets too many or too few, as they passed a switch in one epoch and the next switch in another: at
+// most leastUnderWay and mostUnderWay of the flow's. Without them an empty sketch, in which no cell holds two packets, would rather have it that all of five switches hold
+// other flows' packets, and the flow sent nothing, than that they counted 20, 21, 19, 18 and 17 of it.
+const (
+	underWay      = 0.02
+	leastUnderWay = 2
+	mostUnderWay  = 1. / 8
+)
 
 // burst is the logarithm of the chance of the observations, if the flow sends all its packets at a time between from and to, each as likely.
 func (c *composer) burst(count, from, to float64) float64 {
