@@ -20,15 +20,9 @@ import (
 
 // What gen sends over a cable, sink accounts for to the packet, with each kind of both.
 func TestGenToSink(t *testing.T) {
-	netnstest.Require(t)
-	a, b := netnstest.New(t, "wb"), netnstest.New(t, "wb")
-	for _, err := range []error{
-		netns.AddVeth(netns.End{Namespace: a, Name: "a"}, netns.End{Namespace: b, Name: "b"}, netns.Veth{}),
-		a.SetHostOffloads("a"), b.SetHostOffloads("b"), a.SetUp("a"), b.SetUp("b"),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	a, b := cabled(t, "wb", netns.Veth{})
+	if err := errors.Join(a.SetHostOffloads("a"), b.SetHostOffloads("b")); err != nil {
+		t.Fatal(err)
 	}
 	workload := []string{"--size", "64,570", "--flows", "100", "--order", "zipf", "--exponent", "1.1", "--json"}
 	for source, sink := range map[string]string{"live": "xdp", "xsk": "tc", "packet": "packet"} {
@@ -146,15 +140,9 @@ func TestGenOverPlainVeth(t *testing.T) {
 
 // TestGenTemplates: templates, several cores and the latency stream from the command line, as the sink reports them.
 func TestGenTemplates(t *testing.T) {
-	netnstest.Require(t)
-	a, b := netnstest.New(t, "wb"), netnstest.New(t, "wb")
-	for _, err := range []error{
-		netns.AddVeth(netns.End{Namespace: a, Name: "a"}, netns.End{Namespace: b, Name: "b"}, netns.Veth{Queues: 2}),
-		a.DisableIPv6(), b.DisableIPv6(), a.SetHostOffloads("a"), b.SetHostOffloads("b"), a.SetUp("a"), b.SetUp("b"),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	a, b := cabled(t, "wb", netns.Veth{Queues: 2})
+	if err := errors.Join(a.DisableIPv6(), b.DisableIPv6(), a.SetHostOffloads("a"), b.SetHostOffloads("b")); err != nil {
+		t.Fatal(err)
 	}
 	for what, c := range map[string]struct{ both, gen, sink string }{
 		"TCP in VLAN and VXLAN over IPv6": {"--tcp --vlan 10 --vxlan 77 --src-net fd00:1::/112 --dst-net fd00:2::/112", "", "--count 2000 --idle 1m"},
@@ -245,15 +233,9 @@ func TestGenFlags(t *testing.T) {
 
 // TestSinkOfNothing: where nothing of the run arrives the status is 1 and a line says so; what is not known is null, and not 0.
 func TestSinkOfNothing(t *testing.T) {
-	netnstest.Require(t)
-	a, b := netnstest.New(t, "wsn"), netnstest.New(t, "wsn")
-	for _, err := range []error{
-		netns.AddVeth(netns.End{Namespace: a, Name: "a"}, netns.End{Namespace: b, Name: "b"}, netns.Veth{}),
-		a.DisableIPv6(), b.DisableIPv6(), a.SetUp("a"), b.SetUp("b"),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	a, b := cabled(t, "wsn", netns.Veth{})
+	if err := errors.Join(a.DisableIPv6(), b.DisableIPv6()); err != nil {
+		t.Fatal(err)
 	}
 	for args, lost := range map[string]string{"--idle 100ms": "unknown", "--duration 100ms": "unknown", "--duration 100ms --count 100": "100"} {
 		line := "sink -i b --namespace " + b.Name() + " " + args
@@ -298,15 +280,9 @@ func TestSecondSink(t *testing.T) {
 
 // A capture is sent once by its own times, or its sizes are taken for packets that a sink accounts for.
 func TestGenCapture(t *testing.T) {
-	netnstest.Require(t)
-	a, b := netnstest.New(t, "wpf"), netnstest.New(t, "wpf")
-	for _, err := range []error{
-		netns.AddVeth(netns.End{Namespace: a, Name: "a"}, netns.End{Namespace: b, Name: "b"}, netns.Veth{}),
-		a.SetHostOffloads("a"), b.SetHostOffloads("b"), a.SetUp("a"), b.SetUp("b"),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	a, b := cabled(t, "wpf", netns.Veth{})
+	if err := errors.Join(a.SetHostOffloads("a"), b.SetHostOffloads("b")); err != nil {
+		t.Fatal(err)
 	}
 	const file = "../../docs/example.pcap"
 	c, err := traffic.ReadCapture(file)
@@ -380,16 +356,7 @@ func TestRateFlag(t *testing.T) {
 // TestGenOnTerminal: rates of bits and of the interface's speed are those of packets, and a terminal has a line each second of what leaves and how
 // much of the run is done.
 func TestGenOnTerminal(t *testing.T) {
-	netnstest.Require(t)
-	a, b := netnstest.New(t, "wgt"), netnstest.New(t, "wgt")
-	for _, err := range []error{
-		netns.AddVeth(netns.End{Namespace: a, Name: "a"}, netns.End{Namespace: b, Name: "b"}, netns.Veth{}),
-		a.SetUp("a"), b.SetUp("b"),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	a, _ := cabled(t, "wgt", netns.Veth{})
 	near, far := openTerminal(t)
 	said := make(chan string, 1)
 	go func() {
@@ -419,16 +386,7 @@ func TestGenOnTerminal(t *testing.T) {
 
 // TestSinkOnTerminal: a terminal has a line each second of what arrives and how much of the run is done; else nothing is there but "receiving".
 func TestSinkOnTerminal(t *testing.T) {
-	netnstest.Require(t)
-	a, b := netnstest.New(t, "wst"), netnstest.New(t, "wst")
-	for _, err := range []error{
-		netns.AddVeth(netns.End{Namespace: a, Name: "a"}, netns.End{Namespace: b, Name: "b"}, netns.Veth{}),
-		a.SetUp("a"), b.SetUp("b"),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	a, b := cabled(t, "wst", netns.Veth{})
 	near, far := openTerminal(t)
 	receiving, said := make(chan struct{}), make(chan string, 1)
 	go func() {
@@ -470,6 +428,18 @@ func TestSinkOnTerminal(t *testing.T) {
 	if _, _, errs := weir(strings.Fields("sink -i b --idle 1ms --namespace " + b.Name())...); strings.Contains(errs, "packets/s") {
 		t.Errorf("without a terminal: %q", errs)
 	}
+}
+
+// cabled are two namespaces with a cable between a of the one and b of the other, which are up.
+func cabled(t *testing.T, prefix string, cable netns.Veth) (a, b *netns.Namespace) {
+	t.Helper()
+	netnstest.Require(t)
+	a, b = netnstest.New(t, prefix), netnstest.New(t, prefix)
+	err := netns.AddVeth(netns.End{Namespace: a, Name: "a"}, netns.End{Namespace: b, Name: "b"}, cable)
+	if err := errors.Join(err, a.SetUp("a"), b.SetUp("b")); err != nil {
+		t.Fatal(err)
+	}
+	return a, b
 }
 
 // openTerminal makes a pseudo-terminal; what is written to far is read from near.
