@@ -759,7 +759,7 @@ func (c *Wire) bursts(ctx context.Context, r *rig, s *WireSize) error {
 	return nil
 }
 
-// recovery is how long the device rests behind a burst, beside the time in which nothing more arrives: as long as the burst takes at its throughput, in which its queues are empty and
+// recovery is how long the device rests after a burst, beside the time in which nothing more arrives: as long as the burst takes at its throughput, in which its queues are empty and
 // what limits its rate, such as a bucket of tokens, is full again. Of a long burst it holds only a part.
 func recovery(n uint64, throughput float64) time.Duration {
 	if throughput <= 0 {

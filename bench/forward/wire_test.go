@@ -658,7 +658,7 @@ func TestWireBuffer(t *testing.T) {
 	}
 }
 
-// TestRecovery: behind a burst the device has the time that the burst takes at its throughput, but a fiftieth of a second at least, and a second at most.
+// TestRecovery: after a burst the device has the time that the burst takes at its throughput, but a fiftieth of a second at least, and a second at most.
 func TestRecovery(t *testing.T) {
 	for _, tt := range []struct {
 		frames     uint64

@@ -129,7 +129,7 @@ func (b *burstyLab) run(t *testing.T, last bool) (again bool) {
 		}
 	}
 	if a == nil {
-		t.Logf("no records behind epoch %d", ended)
+		t.Logf("no records after epoch %d", ended)
 		return !last
 	}
 	divided := b.divided(t, &e.Store.Sketches, began)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// looksBack is within how many epochs before a divided one, and looksAhead behind it, the epochs in slices say how flows send: a switch looks at
+// looksBack is within how many epochs before a divided one, and looksAhead after it, the epochs in slices say how flows send: a switch looks at
 // each 16th.
 const looksBack, looksAhead = 64, 16
 

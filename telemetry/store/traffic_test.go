@@ -8,7 +8,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/status"
 )
 
-// TestTraffic: the newest record that counted a packet is known, whatever came behind it without one, and in which order.
+// TestTraffic: the newest record that counted a packet is known, whatever came after it without one, and in which order.
 func TestTraffic(t *testing.T) {
 	const interval = 1 << 30
 	l, err := NewLive(LiveConfig{Bytes: 1 << 24})
