@@ -256,6 +256,10 @@ func (d *Difference) Lost() (lost int64, known bool) {
 // Sent returns the number of packets that the sender counted, whatever they weigh.
 func (d *Difference) Sent() uint64 { return d.sender.packets }
 
+// shifted reports whether packets may be counted in another interval by one point than by the other: the receiver has more of them in a cell, or
+// less than half of all, as where it was held up over intervals.
+func (d *Difference) shifted() bool { return d.early || d.receiver.packets < d.sender.packets/2 }
+
 // wholeInterval reports whether both points counted all packets of the interval: they saw it from its beginning to its
 // end, and refused none for its timestamp. One that is refused at one end alone would be a loss, or the reverse of one.
 func (d *Difference) wholeInterval() bool {

@@ -1,6 +1,7 @@
 package lds
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -69,6 +70,68 @@ func TestLossesOverIntervals(t *testing.T) {
 		}
 		if under && (alone < flows/3 || wrong == 0) {
 			t.Errorf("of %d flows that are alone in a row, %d are wrong by single intervals: nothing is shown", alone, wrong)
+		}
+	}
+}
+
+// TestLossesBesideShift: flows share cells and lose packets. Where one packet comes twice in an interval, or where the receiver is held up over some and counts
+// all their packets in the next, losses of the other intervals are still those of each one's least row.
+func TestLossesBesideShift(t *testing.T) {
+	const flows, intervals, length, first, last = 300, 60, 1 << 20, 30, 34
+	c := Config{Rows: 2, Columns: 512, Virtual: 2, IntervalNs: length, Seed: 1}
+	for _, held := range []bool{false, true} {
+		r := rand.New(rand.NewPCG(1, 1))
+		a, b := newPoint(t, c), newPoint(t, c)
+		var losses [flows]Losses
+		var single, truth [flows]float64 // single: without a shift
+		type packet struct{ flow, id uint64 }
+		var waiting []packet
+		for k := range int64(intervals) {
+			a.Begin(k)
+			b.Begin(k)
+			still := newPoint(t, c)
+			still.Begin(k)
+			for f := range uint64(flows) {
+				for range r.IntN(20) {
+					p := packet{f, r.Uint64()}
+					a.Add(p.flow, p.id, k*length, 100)
+					if r.IntN(100) == 0 {
+						truth[f]++
+						continue
+					}
+					still.Add(p.flow, p.id, k*length+1, 100)
+					waiting = append(waiting, p)
+				}
+			}
+			if !held && k == first {
+				waiting = append(waiting, packet{0, r.Uint64()})
+				truth[0]--
+			}
+			if !held || k < first || k >= last {
+				for _, p := range waiting {
+					b.Add(p.flow, p.id, k*length+1, 100)
+				}
+				waiting = waiting[:0]
+			}
+			without, d := subtract(t, a, still), subtract(t, a, b)
+			for f := range losses {
+				e := without.Flow(uint64(f), 1, Balanced)
+				single[f] += e.Lost
+				e = d.Flow(uint64(f), 1, Balanced)
+				losses[f].Add(d, &e)
+			}
+		}
+		off, offSingle := 0.0, 0.0
+		for f := range losses {
+			lost, known := losses[f].Lost()
+			if !known {
+				t.Fatalf("flow %d: no interval is whole", f)
+			}
+			off, offSingle = off+math.Abs(lost-truth[f]), offSingle+math.Abs(single[f]-truth[f])
+		}
+		t.Logf("held up %v: off by %g packets together, %g without that", held, off, offSingle)
+		if off > 1.5*offSingle {
+			t.Errorf("held up %v: losses are off by %g packets together, by %g without that", held, off, offSingle)
 		}
 	}
 }
