@@ -152,7 +152,7 @@ func (g *grader) waited(d *Delay) string {
 	late, latest := 0.0, ""
 	for _, e := range g.lab.Switches {
 		for _, point := range []string{d.From, d.To} {
-			if name, _, _ := strings.Cut(point, ":"); name == e.Name && e.Late > 0 {
+			if name := switchOf(point); name == e.Name && e.Late > 0 {
 				late += float64(e.Late)
 				latest = cmp.Or(latest, name)
 				if r := g.switchEnd(latest); r != nil && e.Late > r.Late {
@@ -298,12 +298,17 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 	return nil
 }
 
+// switchOf is the switch of a place as it is asked about ("s1:p1", "s1/blue"), or as it is in an answer ("s1:1 out", "s1 blue out", "s1 out").
+func switchOf(point string) string {
+	if i := strings.IndexAny(point, ":/ "); i >= 0 {
+		return point[:i]
+	}
+	return point
+}
+
 // intervalBits reports whether packets carry the bit of the interval in which they left a measurement point.
 func (g *grader) intervalBits(point string) bool {
-	name := point
-	if i := strings.IndexAny(point, ":/"); i >= 0 {
-		name = point[:i]
-	}
+	name := switchOf(point)
 	return slices.ContainsFunc(g.paths.Switches, func(sw *config.Config) bool {
 		c, ok := sw.Stages["lds_egress"].(*lds.Config)
 		return sw.Switch.Name == name && ok && c.IntervalBit

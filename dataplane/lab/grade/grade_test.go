@@ -1,11 +1,14 @@
 package grade
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -408,6 +411,50 @@ func TestQuestions(t *testing.T) {
 	asker.spoil = nil
 	if report, err = Lab(t.Context(), &lab.Evidence{Config: c}, asker); err != nil || len(report.Rows) != 1 {
 		t.Errorf("%v, %+v", err, report)
+	}
+}
+
+// TestLossOfPartialIntervals: a wrong loss is not judged where not all intervals were counted whole, unless the sender, whatever the answer names it by, has
+// interval_bit.
+func TestLossOfPartialIntervals(t *testing.T) {
+	demo, err := os.ReadFile("../../../config/demo.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := filepath.Join(t.TempDir(), "without.toml")
+	if err := os.WriteFile(without, bytes.ReplaceAll(demo, []byte("interval_bit = true"), nil), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		file, from string
+		whole      int
+		why        string
+	}{
+		{"../../../config/demo.toml", "s2:1 out", 3, ""},
+		{"../../../config/demo.toml", "s2 10.1.0.0/16 > 10.2.0.0/16 out", 3, ""},
+		{"../../../config/demo.toml", "s2 blue out", 3, ""},
+		{"../../../config/demo.toml", "s2 out", 3, ""},
+		{without, "s2:1 out", 4, ""},
+		{without, "s2:1 out", 3, "1 of 4 intervals were not counted whole"},
+	} {
+		e, asker := evidence(t)
+		if e.Config, err = lab.Load(c.file); err != nil {
+			t.Fatal(err)
+		}
+		asker.spoil = func(q *query.Question, answer any) (any, error) {
+			if b, ok := answer.(*query.Between); ok {
+				b.From, b.Whole, b.Lost = c.from, c.whole, 11
+			}
+			return answer, nil
+		}
+		report, err := Lab(t.Context(), e, asker)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(report.Rows, func(r Row) bool { return r.Kind == query.KindLoss })
+		if i < 0 || report.Rows[i].OK || !strings.HasPrefix(report.Rows[i].NotJudged, c.why) || (report.Rows[i].NotJudged == "") != (c.why == "") {
+			t.Errorf("%s, %s, %d whole intervals: %+v, want %q", filepath.Base(c.file), c.from, c.whole, report.Rows, c.why)
+		}
 	}
 }
 
