@@ -44,6 +44,7 @@ type composer struct {
 	// presence: estimates say whether the flow was there. It was if all that cover a time say so, and only once
 	// in an epoch.
 	presence bool
+	packet   float64 // what a packet has on average, by the record that says most: 1 in packets; 0: unknown
 	obs      []observation
 	edges    []float64
 	rates    []float64

@@ -68,16 +68,16 @@ func (c *composer) even(rate float64) float64 {
 	sum := 0.0
 	for i := range c.obs {
 		if o := &c.obs[i]; !o.again {
-			sum += o.even(rate, c.minimum)
+			sum += c.evenAt(o, rate)
 		}
 	}
 	return sum
 }
 
-func (o *observation) even(rate float64, minimum bool) float64 {
+func (c *composer) evenAt(o *observation, rate float64) float64 {
 	mean := rate * o.window
 	if o.window == 1 {
-		return o.beside(mean, minimum)
+		return c.beside(o, mean)
 	}
 	chance := 0.0
 	if o.count >= 0 {
@@ -94,24 +94,25 @@ func (o *observation) even(rate float64, minimum bool) float64 {
 	return math.Log(o.level.clean*chance + math.Exp(o.level.noise.log(o.count-mean)))
 }
 
-// beside is the logarithm of the chance of what the observation has beside packets that it counted, or of which it did not count some
+// beside is the logarithm of the chance of what an observation has beside a count of the flow, of whose packets it did not count some,
 // or counted some more, as they were under way at an end of the epoch.
-func (o *observation) beside(packets float64, minimum bool) float64 {
-	d := o.count - packets
+func (c *composer) beside(o *observation, count float64) float64 {
+	d := o.count - count
 	chance := float64(impossible)
-	if !minimum || d > -0.5 {
+	if !c.minimum || d > -0.5 {
 		chance = o.level.noise.log(d)
 	}
-	if off := math.Abs(d); off >= 0.5 && packets > 0 && off <= leastUnderWay+packets*mostUnderWay {
+	few := leastUnderWay*max(c.packet, 1) + count*mostUnderWay
+	if off := math.Abs(d); off >= 0.5 && count > 0 && off <= few {
 		// Each number of bits is as likely, and each number of so many bits, of either sign.
-		most, size := math.Ilogb(leastUnderWay+packets*mostUnderWay)+1, math.Ilogb(max(off, 1))
+		most, size := math.Ilogb(few)+1, math.Ilogb(max(off, 1))
 		chance = logAdd(chance, math.Log(underWay/(2*float64(most)))-float64(size)*math.Ln2)
 	}
 	return chance
 }
 
 // underWay is the share of the observations in which a flow has packets too many or too few, as they passed a switch in one epoch and the next switch in another: at
-// most leastUnderWay and mostUnderWay of the flow's. Without them an empty sketch, in which no cell holds two packets, would rather have it that all of five switches hold
+// most leastUnderWay packets and mostUnderWay of the flow's. Without them an empty sketch, in which no cell holds two packets, would rather have it that all of five switches hold
 // other flows' packets, and the flow sent nothing, than that they counted 20, 21, 19, 18 and 17 of it.
 const (
 	underWay      = 0.02
@@ -145,9 +146,9 @@ func (c *composer) burstWithin(count, a, b float64) float64 {
 			seen = seen || c.obs[i].from <= a && c.obs[i].to >= b
 		}
 		if seen {
-			sum += o.beside(count, c.minimum)
+			sum += c.beside(o, count)
 		} else {
-			sum += o.beside(0, c.minimum)
+			sum += c.beside(o, 0)
 		}
 	}
 	return sum

@@ -47,7 +47,7 @@ func TestBurst(t *testing.T) {
 				if seen {
 					sent = count
 				}
-				log += o.beside(sent, c.minimum)
+				log += c.beside(o, sent)
 			}
 			want += math.Exp(log) / times
 		}
@@ -134,5 +134,29 @@ func TestExtremeCounts(t *testing.T) {
 	n.measure([]int32{0, 0, 0, 5})
 	if got, want := n.log(1<<70), n.log(1<<40); got != want {
 		t.Errorf("the logarithm of the chance of a noise of 2^70 is %g, of 2^40 %g", got, want)
+	}
+}
+
+// TestBytesUnderWay: the same of flows whose bytes are counted, by whole packets.
+func TestBytesUnderWay(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	const packet = 1500
+	for _, minimum := range []bool{false, true} {
+		for range 1_000 {
+			sent := float64(3 + r.IntN(10))
+			cells := make([]int32, 32768)
+			for i := range 60 {
+				cells[i] = int32(packet * sent * (0.5 + r.Float64()))
+			}
+			l := new(level)
+			l.noise.measure(cells)
+			c := composer{minimum: minimum, packet: packet}
+			for range 5 {
+				c.obs = append(c.obs, observation{to: 1, window: 1, count: packet * (sent + float64(r.IntN(3)) - 1), level: l})
+			}
+			if got := c.join(Likeliest, 0, 1).value; math.Abs(got-packet*sent) > 1.5*packet {
+				t.Fatalf("estimates of at least the truth %v: %g packets: %g bytes", minimum, sent, got)
+			}
+		}
 	}
 }

@@ -266,7 +266,7 @@ func (a *Asker) how(c Composition, epoch uint64, sketch uint16) Composition {
 // gather makes the observations of a flow in an epoch; false: there are none.
 func (a *Asker) gather(q *Query, flow, epoch uint64, paths Paths, missing *[]Missing) bool {
 	a.path = paths.Path(a.path[:0], flow, epoch)
-	a.compose.obs = a.compose.obs[:0]
+	a.compose.obs, a.compose.packet = a.compose.obs[:0], 0
 	if len(a.path) == 0 {
 		*missing = append(*missing, Missing{Epoch: epoch})
 		return false
@@ -328,6 +328,7 @@ func (a *Asker) observeSubepoch(f *fragmentEpoch, subepoch, flow uint64, segment
 	c := &a.compose
 	kind := r.rows.kind()
 	c.minimum, c.presence = kinds[kind].minimum, kind == Bloom
+	c.packet = max(c.packet, float64(r.Value)/float64(max(r.Packets, 1)))
 	part := 1 / float64(len(f.records))
 	begin, end := float64(subepoch)*part, float64(subepoch+1)*part
 	count, window, first := r.rows.estimate(flow), 0.0, len(c.obs)
