@@ -36,10 +36,12 @@ func (a *Asker) dispersionAt(id ID, epoch uint64) float64 {
 	if known, ok := a.dispersions[at]; ok {
 		return known
 	}
-	most := 1.0
+	most, shape := 1.0, a.records.shapes[sketchEpoch{epoch, id.Sketch}]
 	i, _ := slices.BinarySearch(a.epochs, epoch-min(epoch, looksBack))
 	for ; i < len(a.epochs) && a.epochs[i] <= epoch+looksAhead; i++ {
-		if look := a.records.epochs[a.epochs[i]][id]; look != nil && look.looked() {
+		look := a.records.epochs[a.epochs[i]][id]
+		// Of another unit, or length of epochs, it says nothing.
+		if look != nil && look.looked() && a.records.shapes[sketchEpoch{a.epochs[i], id.Sketch}] == shape {
 			most = max(most, look.records[0].dispersion(f.schedule.Log))
 		}
 	}
@@ -52,12 +54,12 @@ func (a *Asker) dispersionAt(id ID, epoch uint64) float64 {
 
 // dispersion is the mean over the flows of a record with Squares, each as often as it sent, with n = 2^log subepochs or as many as there were slices: the
 // sum of the squared errors of n times what one slice has, over n-1 times what was sent. Both second moments are of the same
-// cells, so that flows that send evenly cancel out.
+// cells, so that flows that send evenly cancel out. A flow that has all in one slice has what it sent, so it is at most Value.
 func (x *Prepared) dispersion(log uint8) float64 {
 	log = min(log, uint8(len(x.Squares)-1))
 	if x.Value == 0 || log == 0 {
 		return 1
 	}
-	n := math.Ldexp(1, int(log))
-	return max((n*x.Squares[log]-x.Squares[0])/((n-1)*float64(x.Value)), 1)
+	n, value := math.Ldexp(1, int(log)), float64(x.Value)
+	return min(max((n*x.Squares[log]-x.Squares[0])/((n-1)*value), 1), value)
 }
