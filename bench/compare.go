@@ -56,7 +56,7 @@ type Comparison struct {
 	// P is the chance that the ranks of runs that do not differ are as far apart (Mann and Whitney), by exchanging runs at
 	// random.
 	P       float64 `json:"p"`
-	Verdict string  `json:"verdict"` // "better", "worse", "differs", "not shown to differ", "no ratio" (A is 0), or one of those below
+	Verdict string  `json:"verdict"` // "better", "worse", "differs", "no ratio" (A is 0), or one of those below
 }
 
 // LeastRuns is how many runs a comparison needs on each side: the ranks of three and three runs give a P of 0.1 at best.
@@ -65,6 +65,9 @@ const LeastRuns = 4
 // EnoughRuns is how many to measure: some may be no result, and of differences by twice the standard deviation LeastRuns on each side show about
 // half, EnoughRuns four of five.
 const EnoughRuns = 7
+
+// NotShown is the verdict of figures of which the runs show no difference.
+const NotShown = "not shown to differ"
 
 // The verdicts of figures that cannot be judged.
 const (
@@ -131,7 +134,7 @@ func compare(x, y Runs) Comparison {
 	c.P = float64(as) / (draws + 1)
 	switch {
 	case c.P > 0.05 || c.Low <= 1 && c.High >= 1:
-		c.Verdict = "not shown to differ"
+		c.Verdict = NotShown
 	case c.Better == Neither:
 		c.Verdict = "differs"
 	case (c.B > c.A) == (c.Better == Higher):
@@ -229,8 +232,28 @@ func (c *Comparison) leftOut() string {
 	return strings.Join(all, ", ")
 }
 
-// WriteComparison writes comparisons for a reader.
-func WriteComparison(w io.Writer, all []Comparison) error {
+// WriteComparison writes comparisons for a reader: a line for each figure, or with brief one for all that are not shown to differ.
+func WriteComparison(w io.Writer, all []Comparison, brief bool) error {
+	var listed, same []Comparison
+	for _, c := range all {
+		if brief && c.Verdict == NotShown {
+			same = append(same, c)
+		} else {
+			listed = append(listed, c)
+		}
+	}
+	if len(listed) > 0 {
+		if err := writeRows(w, listed); err != nil {
+			return err
+		}
+	}
+	if len(same) > 0 {
+		return writeSame(w, same, len(all))
+	}
+	return nil
+}
+
+func writeRows(w io.Writer, all []Comparison) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "metric\tA\tB\tunit\tB / A\t95 % confidence\tp\truns\t  verdict\t  left out")
 	number := func(runs int, x float64) string {
@@ -250,4 +273,14 @@ func WriteComparison(w io.Writer, all []Comparison) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d, %d\t  %s\t  %s\n", c.Metric, number(c.RunsA+c.LimitedA, c.A), number(c.RunsB+c.LimitedB, c.B), c.Unit, ratio, interval, p, c.RunsA, c.RunsB, c.Verdict, c.leftOut())
 	}
 	return t.Flush()
+}
+
+// writeSame sums up figures that are not shown to differ, of so many.
+func writeSame(w io.Writer, same []Comparison, figures int) error {
+	low, high := same[0].Low, same[0].High
+	for _, c := range same {
+		low, high = min(low, c.Low), max(high, c.High)
+	}
+	_, err := fmt.Fprintf(w, "%s: %d of %d figures, with B / A from %.3f to %.3f at the widest (95 %% confidence); --all lists them\n", NotShown, len(same), figures, low, high)
+	return err
 }

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -52,7 +54,7 @@ func TestCompare(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", tt.name, c, tt.verdict)
 		}
 		var b strings.Builder
-		if err := WriteComparison(&b, c); err != nil || !strings.Contains(b.String(), tt.verdict) {
+		if err := WriteComparison(&b, c, true); err != nil || !strings.Contains(b.String(), tt.verdict) {
 			t.Errorf("%s: %v, %s", tt.name, err, &b)
 		}
 	}
@@ -63,7 +65,7 @@ func TestCompareLeftOut(t *testing.T) {
 	a := invalid(limited(runs(Higher, 50, 51, 49, 52, 50), 30), 1)
 	c := Compare(a, limited(runs(Higher, 120, 119, 121, 122, 118), 60, 61))
 	var b strings.Builder
-	if err := WriteComparison(&b, c); err != nil || !strings.Contains(b.String(), "5, 5") || !strings.Contains(b.String(), "1 source-limited of A, 1 INVALID of A, 2 source-limited of B") {
+	if err := WriteComparison(&b, c, false); err != nil || !strings.Contains(b.String(), "5, 5") || !strings.Contains(b.String(), "1 source-limited of A, 1 INVALID of A, 2 source-limited of B") {
 		t.Errorf("%v: %s", err, &b)
 	}
 	if c[0].A != 50 || c[0].B != 120 {
@@ -107,5 +109,27 @@ func TestCompareFalseAlarms(t *testing.T) {
 	}
 	if alarms > 45 {
 		t.Errorf("%d false alarms of 300", alarms)
+	}
+}
+
+// TestCompareBrief: figures that are not shown to differ have one line together, which has their widest interval; each has one with all asked for.
+func TestCompareBrief(t *testing.T) {
+	named := func(name string, r []Runs) Runs { r[0].Metric = name; return r[0] }
+	same := func() []Runs { return runs(Higher, 100, 101, 99, 102, 100) }
+	faster := runs(Higher, 120, 119, 121, 122, 118)
+	c := Compare([]Runs{named("one", same()), named("two", same()), named("three", same())}, []Runs{named("one", same()), named("two", faster), named("three", runs(Higher, 90, 101, 99, 110, 100))})
+	var brief, all, none strings.Builder
+	if err := errors.Join(WriteComparison(&brief, c, true), WriteComparison(&all, c, false), WriteComparison(&none, c[:1], true)); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("not shown to differ: 2 of 3 figures, with B / A from %.3f to %.3f at the widest (95 %% confidence); --all lists them\n", c[2].Low, c[2].High)
+	if got := brief.String(); !strings.HasSuffix(got, want) || !strings.Contains(got, "two") || strings.Contains(got, "one") || strings.Contains(got, "three") || !(c[2].Low < c[0].Low && c[2].High > c[0].High) {
+		t.Errorf("want %q at the end of:\n%s", want, got)
+	}
+	if got := all.String(); strings.Count(got, "not shown to differ") != 2 || strings.Count(got, "\n") != 4 || strings.Contains(got, "--all") {
+		t.Errorf("all:\n%s", got)
+	}
+	if got := none.String(); !strings.HasPrefix(got, "not shown to differ: 1 of 1 figures") || strings.Count(got, "\n") != 1 {
+		t.Errorf("none that differs:\n%s", got)
 	}
 }

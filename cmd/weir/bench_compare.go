@@ -15,14 +15,15 @@ import (
 )
 
 func newBenchCompareCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, every bool
 	cmd := &cobra.Command{
 		Use:   "compare A B",
 		Short: "Compare two measurements, with confidence",
 		Long: `Compare reads two files of figures and says of each figure that both have how B differs
 from A: the ratio of the medians, its interval of 95 % confidence (bootstrap), and the chance p
 that the ranks of runs which do not differ are as far apart (Mann and Whitney's U). A figure is better or
-worse only where p is 0.05 at most and the interval excludes 1.
+worse only where p is 0.05 at most and the interval excludes 1; one line sums up those that are
+not shown to differ, and --all lists them.
 
 The files are those of "weir bench forward --raw", or for a device of your own those of "weir bench forward
 --tx TX --rx RX --rounds 7 --json", which have each round. Left out and counted are rounds that are no result, since
@@ -87,10 +88,11 @@ have no figure in common.`,
 					fmt.Fprintf(cmd.ErrOrStderr(), "weir: %s, %d of %d figures: %s\n", v.verdict, n, len(all), v.remedy)
 				}
 			}
-			return errors.Join(bench.WriteComparison(cmd.OutOrStdout(), all), nothingCompared(all, args))
+			return errors.Join(bench.WriteComparison(cmd.OutOrStdout(), all, !every), nothingCompared(all, args))
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&every, "all", false, "list the figures that are not shown to differ, too")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with each figure")
 	return cmd
 }
 
