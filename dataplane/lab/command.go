@@ -37,6 +37,29 @@ type Command struct {
 	Linger bool
 }
 
+// interrupted is the error of a run that a signal ended; err is what broke off, joined with what else went wrong.
+type interrupted struct {
+	lab      string
+	reported bool
+	err      error
+}
+
+func (i interrupted) Unwrap() error { return i.err }
+
+// Error names the signal first, then each other fault.
+func (i interrupted) Error() string {
+	said := fmt.Sprintf("lab %s: a signal interrupted it", i.lab)
+	if i.reported {
+		said += ": the report has what was known by then"
+	}
+	for _, text := range strings.Split(i.err.Error(), "\n") {
+		if text != context.Canceled.Error() {
+			said += "; " + strings.ReplaceAll(text, context.Canceled.Error(), "interrupted")
+		}
+	}
+	return said
+}
+
 func (c *Command) open(file string) (*Config, Options, error) {
 	config, err := c.read(file, c.Switches)
 	if err != nil {
@@ -95,7 +118,7 @@ func (c *Command) Run(ctx context.Context, file string) error {
 		err = errors.Join(err, c.print(outcome, outcome.WriteText))
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return &Failure{fmt.Errorf("lab %s: ended by a signal: %w", config.Name, err), 1}
+		return &Failure{interrupted{config.Name, outcome != nil, err}, 1}
 	}
 	if err != nil {
 		return &Failure{err, 2}
@@ -121,10 +144,22 @@ func (c *Command) Check(file string, check func(*Config) error) error {
 				links++
 			}
 		}
-		_, err := fmt.Fprintf(w, "%s is good: lab %s, %d hosts, %d switches, %d links (%d with a delay, jitter, loss or rate), %d loads\n",
-			file, config.Name, len(config.Hosts), len(config.Switches), len(config.Links)-links, links, len(config.Traffic))
+		_, err := fmt.Fprintf(w, "%s is good: lab %s, %s, %s, %s (%d with a delay, jitter, loss or rate), %s\n",
+			file, config.Name, counted(len(config.Hosts), "host"), counted(len(config.Switches), "switch"),
+			counted(len(config.Links)-links, "link"), links, counted(len(config.Traffic), "load"))
 		return err
 	})
+}
+
+// counted is a number with its word.
+func counted(n int, what string) string {
+	switch {
+	case n == 1:
+		return "1 " + what
+	case strings.HasSuffix(what, "ch"):
+		return fmt.Sprintf("%d %ses", n, what)
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // Up is `weir lab up`.
@@ -135,6 +170,9 @@ func (c *Command) Up(ctx context.Context, file string) error {
 	}
 	c.draw(config)
 	l, err := Up(ctx, config, options)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return &Failure{interrupted{config.Name, false, err}, 1}
+	}
 	if err != nil {
 		return &Failure{err, 2}
 	}

@@ -410,7 +410,7 @@ func (someAnswers) WriteText(w io.Writer) error {
 
 // TestInterruptedQuestions: Ctrl-C while questions are asked leaves the report of what was answered, with status 1, and nothing of the lab.
 func TestInterruptedQuestions(t *testing.T) {
-	_, file := newLab(t, "records = true\n"+switchLine("patch"))
+	config, file := newLab(t, "records = true\n"+switchLine("patch"))
 	ctx, cancel := context.WithCancel(t.Context())
 	var out strings.Builder
 	c := &Command{Out: &out, Err: os.Stderr, Examine: func(ctx context.Context, _ *Evidence) (Answers, error) {
@@ -419,8 +419,9 @@ func TestInterruptedQuestions(t *testing.T) {
 	}}
 	err := c.Run(ctx, file)
 	var failure *Failure
-	if !errors.As(err, &failure) || failure.Status != 1 || !strings.Contains(err.Error(), "ended by a signal") {
-		t.Errorf("%v: want status 1, for a signal", err)
+	want := config.Name + ": a signal interrupted it: the report has what was known by then; asked in vain: interrupted"
+	if !errors.As(err, &failure) || failure.Status != 1 || err.Error() != "lab "+want || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v: want status 1, and %s", err, want)
 	}
 	for _, want := range []string{"  ok    path  the first answer", "INTERRUPTED: this is what was known by then, with these faults:\n  FAIL  loops the second"} {
 		if !strings.Contains(out.String(), want) {
