@@ -276,6 +276,9 @@ type genReport struct {
 	Latency uint64 `json:"latency_packets,omitempty"`
 }
 
+// leastElapsed is how long as many packets as possible are to be sent for a rate to say anything.
+const leastElapsed = 10 * time.Millisecond
+
 func (o *genOptions) printSent(w io.Writer, name string, s, probed traffic.Sent) error {
 	cut, skipped := 0, 0
 	if c := o.packets; c != nil {
@@ -286,7 +289,15 @@ func (o *genOptions) printSent(w io.Writer, name string, s, probed traffic.Sent)
 			name, s.Packets, s.Bytes, s.Refused, s.NextSeq, s.Elapsed.Seconds(), s.Offered, s.Rate, s.SourceLimited, s.Restarts, cut, skipped, probed.Packets,
 		})
 	}
-	_, err := fmt.Fprintf(w, "sent %d packets, %d bytes, in %.3f s with %s: %.0f per second\n", s.Packets, s.Bytes, s.Elapsed.Seconds(), name, s.Rate)
+	rate := fmt.Sprintf("%.0f per second", s.Rate)
+	if s.Offered == 0 && s.Elapsed < leastElapsed {
+		rate = "too short a time for a rate"
+	}
+	packets := fmt.Sprintf("%d packets", s.Packets)
+	if s.Packets == 1 {
+		packets = "1 packet"
+	}
+	_, err := fmt.Fprintf(w, "sent %s, %d bytes, in %.3f s with %s: %s\n", packets, s.Bytes, s.Elapsed.Seconds(), name, rate)
 	if err == nil && probed.Packets > 0 {
 		_, err = fmt.Fprintf(w, "beside it %d packets that measure latency, of run %d\n", probed.Packets, o.Run+1)
 	}

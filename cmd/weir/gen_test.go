@@ -464,3 +464,20 @@ func openTerminal(t *testing.T) (near, far *os.File) {
 	t.Cleanup(func() { far.Close() })
 	return near, far
 }
+
+// TestGenFew: so few packets that they take no time have no rate; one at a rate has.
+func TestGenFew(t *testing.T) {
+	for _, c := range []struct {
+		sent traffic.Sent
+		want string
+	}{
+		{traffic.Sent{Packets: 32, Bytes: 1920, Elapsed: 40 * time.Microsecond, Rate: 800_000}, "sent 32 packets, 1920 bytes, in 0.000 s with x: too short a time for a rate\n"},
+		{traffic.Sent{Packets: 1, Bytes: 60, Elapsed: 100 * time.Microsecond, Rate: 10_000, Offered: 10_000}, "sent 1 packet, 60 bytes, in 0.000 s with x: 10000 per second\n"},
+		{traffic.Sent{Packets: 9000, Bytes: 540_000, Elapsed: 30 * time.Millisecond, Rate: 300_000}, "sent 9000 packets, 540000 bytes, in 0.030 s with x: 300000 per second\n"},
+	} {
+		var out strings.Builder
+		if err := (&genOptions{}).printSent(&out, "x", c.sent, traffic.Sent{}); err != nil || out.String() != c.want {
+			t.Errorf("%v: %q, want %q", err, &out, c.want)
+		}
+	}
+}

@@ -114,6 +114,9 @@ func (s *sender) loop(load Load, pacer pace, batch func(uint64, int, *Sent) erro
 		last = elapsed
 	}
 	sent.Elapsed = time.Duration(last) + pacer.gap()
+	if load.Rate == 0 && pacer.gap() == 0 { // without slots, the last batch takes the time that it takes to send
+		sent.Elapsed = time.Duration(s.clock.now() - start)
+	}
 	return nil
 }
 
