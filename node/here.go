@@ -43,6 +43,33 @@ func CheckHere(c *config.Config) error {
 	return errors.Join(errs...)
 }
 
+// CheckInterfaces is the part of CheckHere about interfaces that are missing.
+func CheckInterfaces(c *config.Config) error {
+	var errs []error
+	for i := range c.Ports {
+		if p := &c.Ports[i]; p.OnInterface() && p.Driver != port.DriverTap {
+			if _, err := nic.Look(p.Interface); errors.Is(err, nic.ErrMissing) {
+				if err := missingHere(p); err != nil {
+					errs = append(errs, fmt.Errorf("port[%d].%w", i, err))
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// missingHere is the fault of a port whose interface does not exist; nil: it may come later.
+func missingHere(p *port.Config) error {
+	switch {
+	case p.Optional:
+		return nil
+	case len(p.Interface) >= unix.IFNAMSIZ:
+		return fmt.Errorf("interface: no interface %s here, and the name of one has at most %d characters: correct it, or give one that alternative name (ip link property add)",
+			p.Interface, unix.IFNAMSIZ-1)
+	}
+	return fmt.Errorf("interface: no interface %s here: create it or correct the name (ip link shows what there is)", p.Interface)
+}
+
 // checkMetrics takes the address for a moment.
 func checkMetrics(address string) error {
 	l, err := metrics.Listen(address)
@@ -66,15 +93,10 @@ func checkPortHere(p port.Config, frame int, control string, mine bool) error {
 		return nil
 	}
 	i, err := nic.Look(p.Interface)
-	switch {
-	case errors.Is(err, nic.ErrMissing) && p.Optional:
-		return nil
-	case errors.Is(err, nic.ErrMissing) && len(p.Interface) >= unix.IFNAMSIZ:
-		return fmt.Errorf("interface: no interface %s here, and the name of one has at most %d characters: correct it, or give one that alternative name (ip link property add)",
-			p.Interface, unix.IFNAMSIZ-1)
-	case errors.Is(err, nic.ErrMissing):
-		return fmt.Errorf("interface: no interface %s here: create it or correct the name (ip link shows what there is)", p.Interface)
-	case err != nil:
+	if errors.Is(err, nic.ErrMissing) {
+		return missingHere(&p)
+	}
+	if err != nil {
 		return fmt.Errorf("interface: %w", err)
 	}
 	if taken := i.Program != 0 && !p.Disabled; taken && !(mine && (i.Holder == nil || i.Holder.Socket == control)) {

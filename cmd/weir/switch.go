@@ -17,6 +17,7 @@ import (
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/dataplane/nic"
+	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/node"
 )
 
@@ -149,7 +150,7 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 		return nil
 	}})
 	if err != nil {
-		return usageError(err)
+		return usageError(atLines(o.config, err))
 	}
 	hangups, reloaded := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(hangups, unix.SIGHUP)
@@ -165,6 +166,27 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 	close(hangups)
 	<-reloaded
 	return errors.Join(err, printReport(stdout, n.Report()))
+}
+
+// atLines names interfaces that are missing by the file's lines, as --check does.
+func atLines(file string, err error) error {
+	var others []error
+	missing := false
+	for _, fault := range unjoin(err) {
+		if port.IsMissing(fault) {
+			missing = true
+		} else {
+			others = append(others, fault)
+		}
+	}
+	if !missing {
+		return err
+	}
+	_, faults := config.LoadFor(file, node.CheckInterfaces)
+	if faults == nil { // they came meanwhile
+		return err
+	}
+	return errors.Join(append([]error{faults}, others...)...)
 }
 
 // warnOfCutOff names the ports that take the host's own way to others. It does so before they open, as a remote login ends then.

@@ -462,9 +462,11 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 	try("missing interface", nil, []string{`"p1"`, `"nope"`},
-		"port nope: no interface nope in this network namespace: create it or correct the name")
+		"s1.toml:11: port[1].interface: no interface nope here: create it or correct the name (ip link shows what there is)")
 	try("two missing interfaces", nil, []string{`"p0"`, `"no0"`, `"p1"`, `"no1"`},
-		"port no0: no interface no0", "port no1: no interface no1")
+		"port[0].interface: no interface no0 here", "port[1].interface: no interface no1 here")
+	try("a missing interface, and too many queues", nil, []string{`"p0"`, `"no0"`, `interface = "p1"`, "interface = \"p1\"\nqueues = 9"},
+		"port[0].interface: no interface no0 here", "port p1: 9 queues are configured")
 	try("too many queues", nil, []string{`interface = "p1"`, "interface = \"p1\"\nqueues = 9"},
 		"port p1: 9 queues are configured but p1 has 1: set queues = 1, or give the interface more")
 	try("two ports on one interface", nil, []string{`interface = "p1"`, "name = \"p1\"\ninterface = \"p0\""},
