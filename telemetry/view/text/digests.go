@@ -318,5 +318,8 @@ func printSeries(w io.Writer, s *query.Series) error {
 	if s.Of == query.KindVolume || s.Of == query.KindFrequency {
 		text = append(text, "packets that are under way from one switch to another where a step ends are in both steps, so that steps add up to more than the whole window has")
 	}
+	if s.Of == query.KindLoss || s.Of == query.KindDelay {
+		text = append(text, "without interval_bit at both points, packets that are under way where a step ends look lost in it, and the next has as many too many (below 0): judge a loss by the whole window, or set interval_bit")
+	}
 	return lines(w, &s.Basis, text...)
 }
