@@ -95,14 +95,17 @@ func (c *composer) evenAt(o *observation, rate float64) float64 {
 }
 
 // beside is the logarithm of the chance of what an observation has beside a count of the flow, of whose packets it did not count some,
-// or counted some more, as they were under way at an end of the epoch.
+// or counted some more, as they were under way at an end of the epoch. Where estimates are never too low, the least one is as low as these make it.
 func (c *composer) beside(o *observation, count float64) float64 {
 	d := o.count - count
-	chance := float64(impossible)
-	if !c.minimum || d > -0.5 {
-		chance = o.level.noise.log(d)
+	if c.minimum && d < -0.5 {
+		return impossible
 	}
+	chance := o.level.noise.log(d)
 	few := leastUnderWay*max(c.packet, 1) + count*mostUnderWay
+	if c.minimum {
+		few *= 2 // the least one may be as much too low as another one is too high
+	}
 	if off := math.Abs(d); off >= 0.5 && count > 0 && off <= few {
 		// Each number of bits is as likely, and each number of so many bits, of either sign.
 		most, size := math.Ilogb(few)+1, math.Ilogb(max(off, 1))

@@ -77,7 +77,7 @@ func TestBurstAtOneTime(t *testing.T) {
 }
 
 // TestPacketsUnderWay: in a sketch with cells in plenty, five switches count a flow, of the size of the others, up to 2 % or two packets too high or too
-// low each. It is found within that.
+// low each. It is found within that, and a twentieth of it for the little that other explanations weigh.
 func TestPacketsUnderWay(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, minimum := range []bool{false, true} {
@@ -94,7 +94,7 @@ func TestPacketsUnderWay(t *testing.T) {
 			for range 5 {
 				c.obs = append(c.obs, observation{to: 1, window: 1, count: math.Round(sent + off*(2*r.Float64()-1)), level: l})
 			}
-			if got := c.join(Likeliest, 0, 1).value; math.Abs(got-sent) > off+0.5 {
+			if got := c.join(Likeliest, 0, 1).value; math.Abs(got-sent) > 1.05*off+0.5 {
 				var counted []float64
 				for _, o := range c.obs {
 					counted = append(counted, o.count)
