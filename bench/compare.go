@@ -277,10 +277,14 @@ func writeRows(w io.Writer, all []Comparison) error {
 
 // writeSame sums up figures that are not shown to differ, of so many.
 func writeSame(w io.Writer, same []Comparison, figures int) error {
-	low, high := same[0].Low, same[0].High
-	for _, c := range same {
+	low, high, widest := same[0].Low, same[0].High, &same[0]
+	for i := range same {
+		c := &same[i]
 		low, high = min(low, c.Low), max(high, c.High)
+		if c.High*widest.Low > widest.High*c.Low {
+			widest = c
+		}
 	}
-	_, err := fmt.Fprintf(w, "%s: %d of %d figures, with B / A from %.3f to %.3f at the widest (95 %% confidence); --all lists them\n", NotShown, len(same), figures, low, high)
+	_, err := fmt.Fprintf(w, "%s: %d of %d figures, with B / A from %.3f to %.3f (95 %% confidence), widest of %s; --all lists them\n", NotShown, len(same), figures, low, high, widest.Metric)
 	return err
 }

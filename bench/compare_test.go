@@ -122,8 +122,8 @@ func TestCompareBrief(t *testing.T) {
 	if err := errors.Join(WriteComparison(&brief, c, true), WriteComparison(&all, c, false), WriteComparison(&none, c[:1], true)); err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("not shown to differ: 2 of 3 figures, with B / A from %.3f to %.3f at the widest (95 %% confidence); --all lists them\n", c[2].Low, c[2].High)
-	if got := brief.String(); !strings.HasSuffix(got, want) || !strings.Contains(got, "two") || strings.Contains(got, "one") || strings.Contains(got, "three") || !(c[2].Low < c[0].Low && c[2].High > c[0].High) {
+	want := fmt.Sprintf("not shown to differ: 2 of 3 figures, with B / A from %.3f to %.3f (95 %% confidence), widest of three; --all lists them\n", c[2].Low, c[2].High)
+	if got := brief.String(); !strings.HasSuffix(got, want) || !strings.Contains(got, "two") || strings.Contains(got, "one") || strings.Count(got, "three") != 1 || !(c[2].Low < c[0].Low && c[2].High > c[0].High) {
 		t.Errorf("want %q at the end of:\n%s", want, got)
 	}
 	if got := all.String(); strings.Count(got, "not shown to differ") != 2 || strings.Count(got, "\n") != 4 || strings.Contains(got, "--all") {

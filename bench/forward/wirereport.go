@@ -69,7 +69,7 @@ func (s *WireSize) Unconfirmed() bool {
 }
 
 // Marks are what the throughput is to be read with, in words; empty: nothing.
-func (s *WireSize) Marks() string { return s.throughputMark() + s.busyMark() }
+func (s *WireSize) Marks() string { return s.andBusy(s.throughputMark()) }
 
 func (s *WireSize) throughputMark() string {
 	m := s.mark(s.Limited)
@@ -79,15 +79,12 @@ func (s *WireSize) throughputMark() string {
 	return m
 }
 
-// busyMark follows other marks, without a blank where it is the only one.
-func (s *WireSize) busyMark() string {
-	switch {
-	case !s.Activity.Busy():
-		return ""
-	case s.throughputMark() == "":
-		return "busy"
+// andBusy adds to a mark that others took much of the machine.
+func (s *WireSize) andBusy(mark string) string {
+	if !s.Activity.Busy() {
+		return mark
 	}
-	return " busy"
+	return strings.TrimPrefix(mark+" busy", " ")
 }
 
 // atLeast is written before a lower bound.
@@ -374,8 +371,10 @@ func (s *WireSize) mark(limited bool) string {
 	return ""
 }
 
-// LatencyMark is that of a latency.
-func (s *WireSize) LatencyMark(l WireLatency) string { return s.mark(s.latencyLimited(&l)) }
+func (s *WireSize) latencyMark(l *WireLatency) string { return s.mark(s.latencyLimited(l)) }
+
+// LatencyMarks are what a latency is to be read with, in words; empty: nothing.
+func (s *WireSize) LatencyMarks(l WireLatency) string { return s.andBusy(s.latencyMark(&l)) }
 
 // diagram is a picture of the page: lines and ticks in a box of 640 by 240.
 type diagram struct {
@@ -548,7 +547,7 @@ func (r *WireReport) diagrams() []diagram {
 				continue
 			}
 			d.x, d.y = append(d.x, p.Share), append(d.y, p.P99)
-			d.marks = append(d.marks, s.LatencyMark(p))
+			d.marks = append(d.marks, s.latencyMark(&p))
 		}
 		loss, delay = append(loss, l), append(delay, d)
 	}
@@ -619,7 +618,7 @@ svg { max-width: 100%; height: auto } text { font: 12px system-ui, sans-serif }
 {{with .Legend}}<p class="legend">{{.}}</p>
 {{end}}{{end}}<h2>Latency</h2>
 <table><thead><tr><th>frame B</th><th>load</th><th>fps</th><th>lost</th><th>min us</th><th>p50</th><th>p99</th><th>p99.9</th><th>max</th><th>variation us</th><th>mark</th></tr></thead><tbody>
-{{range .Report.Sizes}}{{$size := .}}{{range .Latency}}<tr><td>{{$size.Size}}</td><td>{{pc .Share}}</td><td>{{n .Rate}}</td><td>{{loss .Loss}}</td><td>{{us .Least}}</td><td>{{us .P50}}</td><td>{{us .P99}}</td><td>{{us .P999}}</td><td>{{us .Most}}</td><td>{{us .PDV}}</td><td{{if $size.Invalid}} class="invalid"{{end}}>{{$size.LatencyMark .}}</td></tr>
+{{range .Report.Sizes}}{{$size := .}}{{range .Latency}}<tr><td>{{$size.Size}}</td><td>{{pc .Share}}</td><td>{{n .Rate}}</td><td>{{loss .Loss}}</td><td>{{us .Least}}</td><td>{{us .P50}}</td><td>{{us .P99}}</td><td>{{us .P999}}</td><td>{{us .Most}}</td><td>{{us .PDV}}</td><td{{if $size.Invalid}} class="invalid"{{end}}>{{$size.LatencyMarks .}}</td></tr>
 {{end}}{{end}}</tbody></table>
 <p>Latency is of every frame, from the source's clock reading before it is sent to the sink's program at reception, so it has the machine's own share. The variation is the 99.9th percentile less the least (RFC 8219, 7.3.1).
 ≥ is before a lower bound: the source, not the device, set it.

@@ -482,7 +482,7 @@ func printLoss(w io.Writer, b *query.Between) error {
 		loss = fmt.Sprintf("packets lost: %.0f", b.Lost)
 		switch {
 		case b.HasBytes:
-			loss += fmt.Sprintf(" of %.0f, %.0f bytes; trust %.2f", b.Packets, b.Bytes, b.CountTrust)
+			loss += fmt.Sprintf(" of %.0f with %.0f bytes; trust %.2f", b.Packets, b.Bytes, b.CountTrust)
 		case b.HasPackets:
 			loss += fmt.Sprintf(" of %.0f", b.Packets)
 		}

@@ -11,9 +11,13 @@ import (
 	"github.com/weirswitch/weir/telemetry/query"
 )
 
-// digestLines says which digests an answer rests on.
-func digestLines(d *query.DigestBasis) []string {
-	text := []string{"", fmt.Sprintf("%s: %d with a digest, %d digests of plan %d, %d of use to its query %s", d.Of, d.FlowCount, d.Digests, d.Plan, d.Used, d.Query)}
+// digestLines says which digests an answer rests on: of listed flows alone, where it lists fewer than there are.
+func digestLines(d *query.DigestBasis, listed int) []string {
+	of := ""
+	if listed < d.FlowCount {
+		of = fmt.Sprintf("of the %d listed here ", listed)
+	}
+	text := []string{"", fmt.Sprintf("%s: %d with a digest, %s%d digests of plan %d, %d of use to its query %s", d.Of, d.FlowCount, of, d.Digests, d.Plan, d.Used, d.Query)}
 	if d.Share < 1 {
 		text = append(text, fmt.Sprintf("a budget left out digests: records have those of %.3g %% of the packets, and what the sinks read of all", 100*d.Share))
 	}
@@ -97,7 +101,7 @@ func printPath(w io.Writer, a *query.PathAnswer) error {
 	if err := t.Write(w); err != nil {
 		return err
 	}
-	text := append(digestLines(&a.DigestBasis), notes...)
+	text := append(digestLines(&a.DigestBasis, len(a.Flows)), notes...)
 	return lines(w, &a.Basis, append(text, more(a.More, "flows")...)...)
 }
 
@@ -216,7 +220,7 @@ func printLatency(w io.Writer, a *query.LatencyAnswer) error {
 	if err := t.Write(w); err != nil {
 		return err
 	}
-	text := append(digestLines(&a.DigestBasis), a.Value+", "+packetsTell(a.Aggregation))
+	text := append(digestLines(&a.DigestBasis, a.FlowCount), a.Value+", "+packetsTell(a.Aggregation))
 	text = append(text, unit.coded(a.Epsilon, a.Delta)...)
 	if a.Unlocated > 0 {
 		text = append(text, fmt.Sprintf("%d flows are left out, as their paths are not known", a.Unlocated))
@@ -253,7 +257,7 @@ func printCongestion(w io.Writer, a *query.CongestionAnswer) error {
 			return err
 		}
 	}
-	text := append(digestLines(&a.DigestBasis), a.Value+", "+packetsTell(a.Aggregation))
+	text := append(digestLines(&a.DigestBasis, a.FlowCount), a.Value+", "+packetsTell(a.Aggregation))
 	text = append(text, unit.coded(a.Epsilon, a.Delta)...)
 	return lines(w, &a.Basis, append(text, more(a.More, "flows")...)...)
 }
@@ -281,7 +285,7 @@ func printLoops(w io.Writer, a *query.LoopsAnswer) error {
 	} else if _, err := fmt.Fprintln(w, "no flow is known to loop"); err != nil {
 		return err
 	}
-	text := append(digestLines(&a.DigestBasis), fmt.Sprintf("packets that switches found to loop: %d", a.Reported),
+	text := append(digestLines(&a.DigestBasis, a.FlowCount), fmt.Sprintf("packets that switches found to loop: %d", a.Reported),
 		fmt.Sprintf("of %d packets that arrived, %d look so; up to %.4g would without any loop", a.Packets, a.Marked, a.ByChance))
 	return lines(w, &a.Basis, append(text, more(a.More, "flows")...)...)
 }

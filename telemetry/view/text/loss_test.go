@@ -60,7 +60,7 @@ func TestUnnamed(t *testing.T) {
 		want    string
 	}{
 		{query.Between{HasLoss: true, Lost: 9, HasPackets: true, Packets: 400}, "packets lost: 9 of 400\n"},
-		{query.Between{HasLoss: true, Lost: 9, Flow: "f", HasPackets: true, Packets: 400, HasBytes: true, Bytes: 4e4, CountTrust: 1}, "packets lost: 9 of 400, 40000 bytes; trust 1.00\n"},
+		{query.Between{HasLoss: true, Lost: 9, Flow: "f", HasPackets: true, Packets: 400, HasBytes: true, Bytes: 4e4, CountTrust: 1}, "packets lost: 9 of 400 with 40000 bytes; trust 1.00\n"},
 		{query.Between{HasLoss: true, Lost: 9, MoreUnnamed: true}, "more flows lost packets than lost_flows of the stages has room for"},
 		{query.Between{HasLoss: true, Lost: 9, AllNamed: true, LostFlows: []query.LostFlow{{Flow: "f", Lost: 4}}}, "\n  5 of flows without a name here: of IPv6, or fragments"},
 	} {
