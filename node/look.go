@@ -27,6 +27,23 @@ const (
 
 var errLooking = errors.New("a trace or a capture is under way: wait for its end")
 
+// look has all workers take packets by a tracer, until done is called. Another one is refused, and then this one is in force.
+func (n *Node) look(t *pipeline.Tracer) (done func(), err error) {
+	n.looking.Lock()
+	defer n.looking.Unlock()
+	if n.looks {
+		return nil, errLooking
+	}
+	n.looks = true
+	n.sw.SetTracer(t)
+	return func() {
+		n.looking.Lock()
+		defer n.looking.Unlock()
+		n.looks = false
+		n.sw.SetTracer(nil)
+	}, nil
+}
+
 // Trace returns the path of some packets through the stages, in words. There is one trace
 // or capture at a time.
 func (n *Node) Trace(ctx context.Context, q *api.TraceRequest) (*api.TraceResponse, error) {
@@ -40,13 +57,12 @@ func (n *Node) Trace(ctx context.Context, q *api.TraceRequest) (*api.TraceRespon
 	if err != nil {
 		return nil, err
 	}
-	if !n.looking.TryLock() {
-		return nil, errLooking
-	}
-	defer n.looking.Unlock()
 	tracer := pipeline.NewTracer(int(q.Count), func(b *packet.Batch, p *packet.Packet) bool { return f.Match(b.Data(p)) })
-	n.sw.SetTracer(tracer)
-	defer n.sw.SetTracer(nil)
+	done, err := n.look(tracer)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	wait := time.NewTimer(time.Duration(q.WaitNs))
 	defer wait.Stop()
 	for over := false; !over && len(tracer.Traces()) < int(q.Count); {
@@ -89,17 +105,17 @@ func (n *Node) Capture(ctx context.Context, q *api.CaptureRequest, send func(*ap
 	if err != nil {
 		return err
 	}
-	if !n.looking.TryLock() {
-		return errLooking
+	buffer := capture.NewBuffer(f, int(q.Truncate), n.pool.FrameSize())
+	tap.Take = buffer.Take
+	done, err := n.look(pipeline.NewTap(tap))
+	if err != nil {
+		return err
 	}
-	defer n.looking.Unlock()
+	defer done()
+	// What arrives once the client has this is captured.
 	if err := send(&api.CaptureResponse{Ports: n.portNames()}); err != nil {
 		return err
 	}
-	buffer := capture.NewBuffer(f, int(q.Truncate), n.pool.FrameSize())
-	tap.Take = buffer.Take
-	n.sw.SetTracer(pipeline.NewTap(tap))
-	defer n.sw.SetTracer(nil)
 
 	offset := clock.UTCOffset()
 	look := time.NewTicker(takenEvery)

@@ -95,7 +95,8 @@ type Node struct {
 	ports        []pipeline.Port          // by number, as the stages know them; guarded by changing
 	names        atomic.Pointer[[]string] // of the ports by number, also of those that went
 	portsChanged chan struct{}            // an interface may be other than the stages know it
-	looking      sync.Mutex               // one trace or capture at a time
+	looking      sync.Mutex               // guards looks
+	looks        bool                     // a trace or a capture is under way
 	settings     sync.Map                 // by port: its settings as they were logged last, a text
 
 	// Assignments that were not taken, and when the log had one last; of the goroutine that listens for them.

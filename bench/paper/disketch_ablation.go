@@ -141,8 +141,9 @@ func (t *dsTraffic) wholeWindow(c dsRun) (*dsOutcome, error) {
 
 // distributed is a sketch that is spread by columns (Gu et al., "Per-flow network measurement with Distributed Sketch", as
 // the paper describes it): of each row a switch has as many columns as its memory holds, and a flow's cell in a row
-// is one of all columns on its path. UnivMon has one for each level, with an equal part of the memory.
-func (t *dsTraffic) distributed(kind disketch.Kind, memory []int, seed uint64) []float64 {
+// is one of all columns on its path. UnivMon has one for each level, with an equal part of the memory. Rows are joined as the sketch does, and as the
+// default decoder would, by the cells of the row on the switch that has the flow's.
+func (t *dsTraffic) distributed(kind disketch.Kind, memory []int, seed uint64) (byRows, likeliest []float64) {
 	const rows = aggregatedRows
 	levels := 1
 	if kind == disketch.UnivMon {
@@ -154,7 +155,7 @@ func (t *dsTraffic) distributed(kind disketch.Kind, memory []int, seed uint64) [
 		width[i] = max(uint64(m/4/rows/levels), 1)
 		cells[i] = make([]int64, rows*width[i]*uint64(levels))
 	}
-	where := func(f *dsFlow, row uint64) (cell *int64, sign int64) {
+	where := func(f *dsFlow, row uint64) (node, at uint64, sign int64) {
 		total := uint64(0)
 		for _, node := range f.path {
 			total += width[node]
@@ -169,28 +170,40 @@ func (t *dsTraffic) distributed(kind disketch.Kind, memory []int, seed uint64) [
 		}
 		for _, node := range f.path {
 			if column < width[node] {
-				return &cells[node][row*width[node]+column], sign
+				return node, row*width[node] + column, sign
 			}
 			column -= width[node]
 		}
-		return nil, 0 // not reached: columns of a path add up to total
+		return 0, 0, 0 // not reached: columns of a path add up to total
 	}
 	for i := range t.flows {
 		for row := range uint64(rows) {
-			cell, sign := where(&t.flows[i], row)
-			*cell += sign * int64(t.flows[i].packets)
+			node, at, sign := where(&t.flows[i], row)
+			cells[node][at] += sign * int64(t.flows[i].packets)
 		}
 	}
-	estimate := make([]float64, len(t.flows))
-	x := make([]float64, rows)
+	noise := make([][]*disketch.Cells, len(memory))
+	for i, all := range cells {
+		for row := range slices.Chunk(all, int(width[i])) {
+			narrow := make([]int32, len(row))
+			for j, n := range row {
+				narrow[j] = int32(n)
+			}
+			noise[i] = append(noise[i], disketch.NewCells(narrow))
+		}
+	}
+	byRows, likeliest = make([]float64, len(t.flows)), make([]float64, len(t.flows))
+	x, of := make([]float64, rows), make([]*disketch.Cells, rows)
+	var join disketch.Joiner
 	for i := range t.flows {
 		for row := range uint64(rows) {
-			cell, sign := where(&t.flows[i], row)
-			x[row] = float64(sign * *cell)
+			node, at, sign := where(&t.flows[i], row)
+			x[row], of[row] = float64(sign*cells[node][at]), noise[node][at/width[node]]
 		}
-		estimate[i] = joinRows(kind, x)
+		likeliest[i] = join.Join(kind, disketch.Likeliest, x, of)
+		byRows[i] = joinRows(kind, x)
 	}
-	return estimate
+	return byRows, likeliest
 }
 
 // dsSystem is one line of the ablation.
@@ -222,6 +235,7 @@ func dsSystems() (all []dsSystem) {
 	add("disco.rows", "DISCO, as the paper has it: one row on each switch, one hash function for all epochs, the median")
 	add("disco.likeliest", "DISCO, read by Likeliest")
 	add("distributed.rows", "Distributed Sketch, by columns, the median of 5 rows")
+	add("distributed.likeliest", "Distributed Sketch, by columns, read by Likeliest")
 	for _, how := range []dsSystem{
 		{"n1", "DISCO with hash functions renewed each epoch: n = 1"},
 		{"central", "the paper's DiSketch: one target for all, which takes flows to send evenly"},
@@ -248,7 +262,7 @@ func (t *dsTraffic) placed(ctx context.Context, kind disketch.Kind, memory []int
 	if p.estimate["disco.rows"], err = t.disco(kind, memory, seed); err != nil {
 		return nil, err
 	}
-	p.estimate["distributed.rows"] = t.distributed(kind, memory, seed)
+	p.estimate["distributed.rows"], p.estimate["distributed.likeliest"] = t.distributed(kind, memory, seed)
 	run := dsRun{kind: kind, memory: memory, seed: seed, trials: trials, wanted: wanted}
 	run.ways = []disketch.Composition{disketch.Likeliest}
 	whole, err := t.wholeWindow(run)

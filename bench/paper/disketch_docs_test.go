@@ -75,7 +75,7 @@ func docTables(t *testing.T) map[string]string {
 		w := strings.Split(strings.ReplaceAll(line, " ", ""), ",")
 		return w[0] + "." + w[1] + ".hops" + w[2] + ".rmse."
 	}
-	systems := []string{"disco.rows", "disco.likeliest", "distributed.rows", "n1.rows", "n1.checked", "central.rows", "central.checked", "autonomous.rows", "autonomous.checked", "coordinated.checked"}
+	systems := []string{"disco.rows", "disco.likeliest", "distributed.rows", "distributed.likeliest", "n1.rows", "n1.checked", "central.rows", "central.checked", "autonomous.rows", "autonomous.checked", "coordinated.checked"}
 	gains := []struct{ name, over, under string }{
 		{"renewed hashes", "disco.rows", "n1.rows"}, {"decoder", "n1.rows", "n1.checked"}, {"subepochs", "n1.checked", "autonomous.checked"},
 		{"all: DISCO over the default", "disco.rows", "autonomous.checked"}, {"autonomous over n = 1", "autonomous.checked", "n1.checked"}, {"coordinated over n = 1", "coordinated.checked", "n1.checked"},
