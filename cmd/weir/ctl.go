@@ -187,9 +187,13 @@ func unlessBegun(err error) error {
 	return fmt.Errorf("%w; the change is dropped unless the switch had begun with it: \"weir ctl show config\" has what is in force", err)
 }
 
+// closingWait is how long it may take from the end of a connection to that of the socket, of a process that ends.
+const closingWait = time.Second
+
 // brokenOff says why a switch did not complete its answer.
 func (o *ctlOptions) brokenOff(where string) error {
-	if o.address == "" {
+	// The kernel closes the connections of a process that ends before or after its socket.
+	for until := time.Now().Add(closingWait); o.address == "" && time.Now().Before(until); time.Sleep(closingWait / 10) {
 		c, err := net.Dial("unix", where)
 		if err == nil {
 			_ = c.Close()
