@@ -241,24 +241,17 @@ func TestLookedAtSwitchEnds(t *testing.T) {
 	for _, end := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
 		for _, look := range [][]string{{"capture", "--write", "-"}, {"trace", "--wait", "1m", "tcp"}, {"top", "--count", "0", "--interval", "100ms"}} {
 			p := b.start(t, b.config(t, "s1"))
-			cmd := weirCommand(append([]string{"ctl", "--socket", b.socket("s1")}, look...)...)
-			var stderr strings.Builder
-			cmd.Stderr = &stderr
-			out, err := cmd.StdoutPipe()
-			if err == nil {
-				err = cmd.Start()
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			first := make([]byte, 1, 1<<16) // of a capture's header, or of rates
+			cmd, out, stderr := b.startLook(t, look)
+			first := make([]byte, 1, 1<<16) // of a capture's header, which it writes when it captures, or of rates
 			if look[0] == "trace" {
-				b.awaitLook(t)
+				for !b.begun(t, cmd) {
+					_ = cmd.Wait()
+					cmd, out, stderr = b.startLook(t, look)
+				}
 			} else if _, err := io.ReadFull(out, first); err != nil {
 				t.Fatal(err)
 			}
 			if look[0] == "capture" {
-				b.awaitLook(t)
 				b.exchange(t, 1)
 				for packetBlocks(first) < 2 {
 					n, err := out.Read(first[len(first):cap(first)])
@@ -276,14 +269,14 @@ func TestLookedAtSwitchEnds(t *testing.T) {
 			said := strings.Contains(stderr.String(), "weir: the switch at "+b.socket("s1")+" ended before its answer was complete") ||
 				look[0] == "top" && strings.Contains(stderr.String(), "weir: no switch listens on") // between two looks
 			if cmd.ProcessState.ExitCode() != statusFailure || !said {
-				t.Errorf("%v, %v: status %d: %s", end, look, cmd.ProcessState.ExitCode(), &stderr)
+				t.Errorf("%v, %v: status %d: %s", end, look, cmd.ProcessState.ExitCode(), stderr)
 			}
 			if look[0] != "capture" || end == unix.SIGKILL { // a killed switch may not have sent them
 				continue
 			}
 			frames, _ := captured(t, bytes.NewReader(append(first, text...)))
 			if len(frames) != 2 || !strings.Contains(stderr.String(), "captured 2 packets; 0 more") {
-				t.Errorf("%d packets are captured: %s", len(frames), &stderr)
+				t.Errorf("%d packets are captured: %s", len(frames), stderr)
 			}
 		}
 	}
@@ -304,15 +297,39 @@ func packetBlocks(b []byte) (n int) {
 	return n
 }
 
-// awaitLook waits until a trace or a capture is under way, which is when a second one is refused.
-func (b *testbed) awaitLook(t *testing.T) {
+// startLook starts a command of ctl.
+func (b *testbed) startLook(t *testing.T, look []string) (cmd *exec.Cmd, out io.Reader, stderr *strings.Builder) {
+	t.Helper()
+	cmd, stderr = weirCommand(append([]string{"ctl", "--socket", b.socket("s1")}, look...)...), new(strings.Builder)
+	cmd.Stderr = stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd, out, stderr
+}
+
+// begun waits until a command's trace is under way, which is when a second one is refused. False: it was the first that was
+// refused, as the second was under way then.
+func (b *testbed) begun(t *testing.T, cmd *exec.Cmd) bool {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if status, _, _ := weir("ctl", "--socket", b.socket("s1"), "trace", "--wait", "1ms"); status == statusUsage {
-			return
+			return true
+		}
+		var info unix.Siginfo
+		if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil); err != nil {
+			t.Fatal(err)
+		}
+		if info.Signo != 0 {
+			return false
 		}
 	}
-	t.Fatal("no trace or capture begins")
+	t.Fatal("no trace begins")
+	return false
 }
 
 // TestCaptureUnwritten: a capture that cannot be written says so once.
