@@ -15,7 +15,7 @@ import (
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/pcapfile"
-	"github.com/weirswitch/weir/telemetry/view/text"
+	"github.com/weirswitch/weir/internal/plural"
 )
 
 const filterHelp = `
@@ -169,7 +169,7 @@ func runCapture(ctx context.Context, o *ctlOptions, co *captureOptions, stdout, 
 		err = nil
 	}
 	if err == nil || w.packets > 0 {
-		fmt.Fprintf(stderr, "captured %s; %d more were dropped for want of room\n", text.Counted(int(w.packets), "packet"), w.dropped)
+		fmt.Fprintf(stderr, "captured %s; %d more were dropped for want of room\n", plural.Counted(int(w.packets), "packet"), w.dropped)
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/weirswitch/weir/internal/plural"
 	"github.com/weirswitch/weir/internal/safefile"
 	"github.com/weirswitch/weir/internal/tomlfile"
 )
@@ -145,21 +146,10 @@ func (c *Command) Check(file string, check func(*Config) error) error {
 			}
 		}
 		_, err := fmt.Fprintf(w, "%s is good: lab %s, %s, %s, %s (%d with a delay, jitter, loss or rate), %s\n",
-			file, config.Name, counted(len(config.Hosts), "host"), counted(len(config.Switches), "switch"),
-			counted(len(config.Links)-links, "link"), links, counted(len(config.Traffic), "load"))
+			file, config.Name, plural.Counted(len(config.Hosts), "host"), plural.Counted(len(config.Switches), "switch"),
+			plural.Counted(len(config.Links)-links, "link"), links, plural.Counted(len(config.Traffic), "load"))
 		return err
 	})
-}
-
-// counted is a number with its word.
-func counted(n int, what string) string {
-	switch {
-	case n == 1:
-		return "1 " + what
-	case strings.HasSuffix(what, "ch"):
-		return fmt.Sprintf("%d %ses", n, what)
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // Up is `weir lab up`.

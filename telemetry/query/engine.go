@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/weirswitch/weir/internal/plural"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 	pintpath "github.com/weirswitch/weir/telemetry/pint/path"
 	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
@@ -80,18 +80,7 @@ type Basis struct {
 // String is the basis in a clause.
 func (b *Basis) String() string {
 	return fmt.Sprintf("%s of %s over %v, confidence %g",
-		counted(b.Records, "record"), counted(b.Switches, "switch"), time.Duration(b.To-b.From).Round(time.Millisecond), b.Confidence)
-}
-
-// counted is a number of things: "1 switch", "2 switches".
-func counted(n int, what string) string {
-	switch {
-	case n == 1:
-		return "1 " + what
-	case strings.HasSuffix(what, "ch"):
-		return fmt.Sprintf("%d %ses", n, what)
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+		plural.Counted(b.Records, "record"), plural.Counted(b.Switches, "switch"), time.Duration(b.To-b.From).Round(time.Millisecond), b.Confidence)
 }
 
 func (e *Engine) window() store.Window {

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/internal/plural"
 	"github.com/weirswitch/weir/stages/disketch"
 	"github.com/weirswitch/weir/stages/oblivious"
 	sample "github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/query"
-	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
 const (
@@ -190,13 +190,13 @@ func (g *grader) heavyHitters() error {
 		if n := truth + found; n > 0 {
 			f1 = 2 * float64(right) / float64(n)
 		}
-		answer := fmt.Sprintf("%s, F1 %.3f; %d outside their bounds", text.Counted(found, "flow"), f1, outside)
+		answer := fmt.Sprintf("%s, F1 %.3f; %d outside their bounds", plural.Counted(found, "flow"), f1, outside)
 		if others > 0 {
 			answer += fmt.Sprintf("; %d of ICMP or not IP", others)
 		}
 		g.add(Row{
 			Kind: query.KindHeavyHitters, What: what, OK: f1 >= leastF1 && outside == 0, NotJudged: g.heldUp(&h.Basis),
-			Truth: text.Counted(truth, "flow"), Answer: answer,
+			Truth: plural.Counted(truth, "flow"), Answer: answer,
 			Numbers: map[string]float64{"truth": float64(truth), "value": float64(found), "others": float64(others), "f1": f1, "outside": float64(outside)},
 		})
 	}

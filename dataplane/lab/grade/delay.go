@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/dataplane/lab/relay"
+	"github.com/weirswitch/weir/internal/plural"
 	"github.com/weirswitch/weir/stages/lds"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/view/text"
@@ -257,7 +258,7 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 		d.Median, d.Worst = relative[len(relative)/2], relative[len(relative)-1]
 	}
 	if d.Flows == 0 && d.TruthLost == 0 {
-		g.noDelay(d, all, fmt.Sprintf("%s to %s, %s", d.From, d.To, text.Counted(len(flows), "flow")), cut)
+		g.noDelay(d, all, fmt.Sprintf("%s to %s, %s", d.From, d.To, plural.Counted(len(flows), "flow")), cut)
 		return nil
 	}
 	why = cmp.Or(cut, late(), why)
@@ -280,7 +281,9 @@ func (g *grader) compare(d *Delay, flows []delayed, shared, required bool, late 
 	if lossWhy == "" && d.Whole < d.Intervals && !g.intervalBits(d.From) {
 		lossWhy = fmt.Sprintf("%d of %d intervals were not counted whole, and packets under way at their ends count as lost, or as too many (interval_bit prevents it)", d.Intervals-d.Whole, d.Intervals)
 	}
-	of := func(flows int) string { return fmt.Sprintf("%s to %s, %s", d.From, d.To, text.Counted(flows, "flow")) }
+	of := func(flows int) string {
+		return fmt.Sprintf("%s to %s, %s", d.From, d.To, plural.Counted(flows, "flow"))
+	}
 	if d.Flows > 0 {
 		g.add(Row{
 			Line: d.line, Kind: query.KindDelay, What: of(d.Flows), OK: delayOK, NotJudged: delayWhy,

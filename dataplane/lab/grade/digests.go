@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/internal/plural"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/view/text"
 )
@@ -134,7 +135,7 @@ func (g *grader) path() error {
 		}
 		lengths := strings.Trim(strings.ReplaceAll(fmt.Sprint(slices.Sorted(maps.Keys(t.hops))), " ", " or "), "[]")
 		g.add(Row{
-			Kind: query.KindPath, What: fmt.Sprintf("%s to %s", text.Counted(t.flows, "flow"), name), Line: g.lab.Config.Line(name), OK: t.wrong == 0 && (t.right > 0 || t.long == 0),
+			Kind: query.KindPath, What: fmt.Sprintf("%s to %s", plural.Counted(t.flows, "flow"), name), Line: g.lab.Config.Line(name), OK: t.wrong == 0 && (t.right > 0 || t.long == 0),
 			Truth:   "by the routes and links",
 			Answer:  fmt.Sprintf("%d certain and right, of %s switches; %d wrong; %d right of %d with %d packets or more", t.right, lengths, t.wrong, t.decoded, t.long, longFlow),
 			Numbers: map[string]float64{"flows": float64(t.flows), "right": float64(t.right), "wrong": float64(t.wrong), "long": float64(t.long), "long_right": float64(t.decoded)},
@@ -220,7 +221,7 @@ func (g *grader) loops() error {
 		return g.unanswered(query.KindLoops, "all", err, false) // the plan may have neither loops nor paths
 	}
 	g.add(Row{
-		Kind: query.KindLoops, What: text.Counted(a.FlowCount, "flow"), OK: len(a.Flows) == 0 && a.Reported == 0, Truth: "none",
+		Kind: query.KindLoops, What: plural.Counted(a.FlowCount, "flow"), OK: len(a.Flows) == 0 && a.Reported == 0, Truth: "none",
 		Answer: fmt.Sprintf("%d flows that pass a switch twice", len(a.Flows)),
 	})
 	return nil

@@ -25,6 +25,7 @@ import (
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/dataplane/lab/labpath"
+	"github.com/weirswitch/weir/internal/plural"
 	"github.com/weirswitch/weir/stages/pint"
 	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/query"
@@ -288,7 +289,7 @@ func (g *grader) interrupted(asked, flows int) string {
 	if g.ctx.Err() == nil {
 		return ""
 	}
-	return fmt.Sprintf("interrupted after %d of %s", asked, text.Counted(flows, "flow"))
+	return fmt.Sprintf("interrupted after %d of %s", asked, plural.Counted(flows, "flow"))
 }
 
 // ofFlows is a question about the window of the generated flows.

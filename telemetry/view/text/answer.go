@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirswitch/weir/internal/plural"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/store"
 )
@@ -47,14 +48,6 @@ func Write(w io.Writer, of query.Kind, answer any) error {
 		return printSeries(w, a)
 	}
 	return fmt.Errorf("an answer of type %T has no text", answer)
-}
-
-// Counted is a number of things, as in "1 flow" and "2 flows".
-func Counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // lacks says that records or packets are missing, and not only the beginning or the end of a run.
@@ -259,9 +252,9 @@ func printHeavyHitters(w io.Writer, h *query.HeavyHitters) error {
 		by = fmt.Sprintf("by the %s %s, of %d candidates: ", h.By, h.At, h.Candidates)
 	}
 	found := len(h.Flows) + h.More
-	text := []string{"", by + fmt.Sprintf("%s of at least %.4g %% of %s %s", Counted(found, "flow"), 100*(h.Theta-h.Epsilon/2), within(h.Volume, &h.Basis), h.Unit)}
+	text := []string{"", by + fmt.Sprintf("%s of at least %.4g %% of %s %s", plural.Counted(found, "flow"), 100*(h.Theta-h.Epsilon/2), within(h.Volume, &h.Basis), h.Unit)}
 	if h.Volume.Value == 0 {
-		text[1] = by + Counted(found, "flow")
+		text[1] = by + plural.Counted(found, "flow")
 	}
 	if h.By != query.BySketch {
 		text = append(text, promise(h))
@@ -336,7 +329,7 @@ func way(b *query.Between) string {
 	if b.Idle > 0 {
 		idle = fmt.Sprintf("; nothing passed in %d more", b.Idle)
 	}
-	return fmt.Sprintf("%s to %s, %s, in %s (%d whole%s%s)", b.From, b.To, flow, Counted(b.Intervals, "interval"), b.Whole, unlike, idle)
+	return fmt.Sprintf("%s to %s, %s, in %s (%d whole%s%s)", b.From, b.To, flow, plural.Counted(b.Intervals, "interval"), b.Whole, unlike, idle)
 }
 
 // delayWithin writes a delay with its bounds, unless these are equal in all digits that are written.

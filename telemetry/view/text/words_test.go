@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirswitch/weir/internal/plural"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/store"
 )
@@ -38,7 +39,7 @@ func TestDelayBounds(t *testing.T) {
 // TestCounted: one flow is no flows.
 func TestCounted(t *testing.T) {
 	for n, want := range map[int]string{1: "1 flow", 0: "0 flows", 2: "2 flows"} {
-		if got := Counted(n, "flow"); got != want {
+		if got := plural.Counted(n, "flow"); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
