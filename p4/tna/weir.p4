@@ -338,22 +338,23 @@ control egress(inout egress_headers_t hdr, inout egress_metadata_t md, in egress
         md.length = md.length + SHIM_LEN;
         md.lds.length = md.lds.length + SHIM_LEN;
     }
-    action shrink(bit<16> bytes) {
-        md.length = md.length - bytes;
-        md.lds.length = md.lds.length - bytes;
+    // By what is added modulo 2^16: an action cannot subtract its data.
+    action shrink(bit<16> change) {
+        md.length = md.length + change;
+        md.lds.length = md.lds.length + change;
     }
     table stripped {
         key = { md.shim_length: exact; }
         actions = { shrink; }
-        default_action = shrink(SHIM_LEN);
+        default_action = shrink(65536 - SHIM_LEN);
         const entries = {
-            0: shrink(SHIM_FIXED_LEN + 1);
-            2: shrink(SHIM_FIXED_LEN + 3);
-            3: shrink(SHIM_FIXED_LEN + 4);
-            4: shrink(SHIM_FIXED_LEN + 5);
-            5: shrink(SHIM_FIXED_LEN + 6);
-            6: shrink(SHIM_FIXED_LEN + 7);
-            7: shrink(SHIM_FIXED_LEN + 8);
+            0: shrink(65536 - SHIM_FIXED_LEN - 1);
+            2: shrink(65536 - SHIM_FIXED_LEN - 3);
+            3: shrink(65536 - SHIM_FIXED_LEN - 4);
+            4: shrink(65536 - SHIM_FIXED_LEN - 5);
+            5: shrink(65536 - SHIM_FIXED_LEN - 6);
+            6: shrink(65536 - SHIM_FIXED_LEN - 7);
+            7: shrink(65536 - SHIM_FIXED_LEN - 8);
         }
         size = 8;
     }
