@@ -29,6 +29,9 @@ type Batch struct {
 	// or the ring to the worker that owns one. Only if a stage needs it (NeedDepth), else
 	// empty; and empty where no worker runs the graph.
 	Depth []uint32
+	// Flows are, by index at the time of the parse, the flow names that the parser computed on its way, if a stage of the
+	// graph needs them (NeedFlowName). Packets may have moved since: see FlowName.
+	Flows []FlowName
 	// Frames allocates frames for copies.
 	Frames *Cache
 
@@ -46,6 +49,10 @@ type returned struct {
 	inPort uint16
 }
 
+// FlowName is a flow's name in 64 bits: the hash of a packet's flow key by the switch's family under seed 0, the same at every switch. ID is
+// the packet's, which the name is valid for: packets with one id are of one flow.
+type FlowName struct{ ID, Name uint64 }
+
 // NewBatch returns an empty batch with room for capacity packets (at least
 // BatchSize) whose copies take frames from the cache.
 func NewBatch(frames *Cache, capacity int) *Batch {
@@ -53,6 +60,7 @@ func NewBatch(frames *Cache, capacity int) *Batch {
 	return &Batch{
 		Pkts:   make([]Packet, 0, capacity),
 		spare:  make([]Packet, 0, capacity),
+		Flows:  make([]FlowName, capacity),
 		Mem:    frames.pool.mem,
 		Frames: frames,
 		pool:   frames.pool,

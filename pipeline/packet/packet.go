@@ -97,5 +97,6 @@ const (
 	NeedID                            // Packet.ID
 	NeedArrival                       // Packet.Arrival
 	NeedDepth                         // Batch.Depth
+	NeedFlowName                      // Batch.Flows, with NeedID, as far as that costs little
 	NeedIPIDCarrier                   // Packet.ID without the identification of atomic datagrams: digests travel there
 )

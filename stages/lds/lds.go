@@ -183,7 +183,9 @@ func (m *Module) Role() pipeline.Role {
 }
 
 // Needs implements pipeline.Module.
-func (m *Module) Needs() packet.Needs { return packet.NeedID | packet.NeedArrival }
+func (m *Module) Needs() packet.Needs {
+	return packet.NeedID | packet.NeedArrival | packet.NeedFlowName
+}
 
 // Stage implements pipeline.Module.
 func (m *Module) Stage(w int) pipeline.Stage {
@@ -268,19 +270,21 @@ func (s *stage) Finish(now int64) {
 
 // Process implements pipeline.Stage.
 func (s *stage) Process(b *packet.Batch) {
-	for pkts := b.Pkts; len(pkts) > 0; { // copies make a batch longer than a block
-		n := min(len(pkts), lds.BlockSize)
-		s.measure(b, pkts[:n])
-		pkts = pkts[n:]
+	for from := 0; from < len(b.Pkts); from += lds.BlockSize { // copies make a batch longer than a block
+		s.measure(b, from, b.Pkts[from:min(len(b.Pkts), from+lds.BlockSize)])
 	}
 }
 
-// measure adds at most a block of a batch's packets, step by step for all of them, before the edge of an interval, as
+// measure adds at most a block of a batch's packets, those behind from, step by step for all of them, before the edge of an interval, as
 // that is seen between batches.
-func (s *stage) measure(b *packet.Batch, pkts []packet.Packet) {
+func (s *stage) measure(b *packet.Batch, from int, pkts []packet.Packet) {
 	current, plan := s.cells.Current(), s.module.plan.Load()
 	if current != nil {
 		plan = current.plan
+	}
+	if current != nil && plan.plain && !s.module.bit {
+		s.measurePlain(b, from, pkts, current)
+		return
 	}
 	n := s.choose(b.Now, pkts, plan)
 	points := &s.port
@@ -309,6 +313,84 @@ func (s *stage) measure(b *packet.Batch, pkts []packet.Packet) {
 		}
 	}
 	s.add(b, pkts, current, &s.class, classed)
+}
+
+// measurePlain is measure where neither classes, weights nor the interval bit decide where a packet counts, and flows that lose packets are
+// not named, as by default: in one pass, with the names of flows that the parser left.
+func (s *stage) measurePlain(b *packet.Batch, from int, pkts []packet.Packet, current *cells) {
+	plan, block, egress, now := current.plan, &s.block, s.module.egress, b.Now
+	n, skipped, timed, waited, unnamed := 0, 0, 0, int64(0), uint64(0)
+	apart, first := int16(0), int16(-1)
+	names := b.Flows[from:][:len(pkts)]
+	for i := range pkts {
+		p := &pkts[i]
+		port, at := p.InPort, p.Arrival
+		if egress {
+			// The packets of a replayed batch arrive behind its clock.
+			port, at = p.OutPort, max(now, p.Arrival)
+		}
+		if p.Reason != 0 || int(port) >= len(plan.port) || plan.port[port] < 0 {
+			continue
+		}
+		if p.Flags&packet.FlagIP == 0 {
+			skipped++
+			continue
+		}
+		k := n & (lds.BlockSize - 1) // BCE
+		number := plan.port[port]
+		if n == 0 {
+			first = number
+		}
+		apart |= number ^ first
+		name := &names[i]
+		differ := name.ID ^ p.ID
+		unnamed |= differ
+		block.ID[k], block.Time[k], block.Bytes[k], block.Flow[k] = p.ID, at, p.WireLen, name.Name
+		s.of[k], s.port[k] = uint8(i), number
+		if p.Arrival != now {
+			timed++
+		}
+		waited += at - p.Arrival
+		n++
+	}
+	add(&s.skipped, skipped)
+	if n == 0 {
+		return
+	}
+	add(&s.measured, n)
+	add(&s.timed, timed)
+	add(&s.waited, int(waited))
+	if unnamed != 0 {
+		s.name(b, pkts, n)
+	}
+	if s.weighed {
+		s.weighed = false
+		s.weighAlike()
+	}
+	outside := uint64(0)
+	if apart == 0 {
+		outside = block.AddTo(current.of[first].now, n)
+	} else {
+		for k, number := range s.port[:n] {
+			block.Points[k] = current.of[number].now
+		}
+		outside = block.Add(n)
+	}
+	add(&s.refused, bits.OnesCount64(outside))
+}
+
+// name computes the names of flows of all packets noted.
+func (s *stage) name(b *packet.Batch, pkts []packet.Packet, n int) {
+	for k, i := range s.of[:n] {
+		p := &pkts[i]
+		if p.Flags.Has(packet.FlagIPv4) {
+			w0, w1 := p.KeyWords4(b.Data(p))
+			s.keys.take4(k, w0, w1)
+		} else {
+			s.keys.take6(k, p, b.Data(p))
+		}
+	}
+	s.keys.flows(&s.block.Flow, s.module.env.Hash)
 }
 
 // choose notes which packets count, when, and at which ports' points.
@@ -400,13 +482,8 @@ func (s *stage) add(b *packet.Batch, pkts []packet.Packet, current *cells, point
 	for k, i := range s.of[:n] {
 		p := &pkts[i]
 		block.ID[k], block.Time[k], block.Bytes[k] = p.ID, s.at[k], p.WireLen
-		if p.Flags.Has(packet.FlagIPv4) {
-			w0, w1 := p.KeyWords4(b.Data(p))
-			s.keys.take4(k, w0, w1)
-		} else {
-			s.keys.take6(k, p, b.Data(p))
-		}
 	}
+	s.name(b, pkts, n)
 	if plan.weights != nil || s.weighed {
 		s.weigh(b, pkts, plan, n)
 	}
@@ -416,7 +493,6 @@ func (s *stage) add(b *packet.Batch, pkts []packet.Packet, current *cells, point
 			block.Name[k] = flowName(p, b.Data(p))
 		}
 	}
-	s.keys.flows(&block.Flow, s.module.env.Hash)
 	return bits.OnesCount64(block.Add(n))
 }
 

@@ -22,6 +22,7 @@ type plan struct {
 	classifier *classifier // nil: points are of ports
 	refused    int         // classes for which there was no room
 	rows       []*rows     // of the points, if these adapt
+	plain      bool        // neither classes nor weights, and flows that lose packets are not named
 }
 
 // point is what a measurement point is of.
@@ -40,6 +41,7 @@ func newPlan(c Config, names []string, router pipeline.Router, egress bool) (*pl
 	for i := range p.port {
 		p.port[i] = -1
 	}
+	p.plain = len(p.weights) == 0 && c.LostFlows == 0
 	for i, port := range p.ports {
 		p.measured[port], p.port[port] = true, int16(i)
 	}
@@ -53,7 +55,7 @@ func newPlan(c Config, names []string, router pipeline.Router, egress bool) (*pl
 	if c.Edges && router != nil {
 		p.addEdges(router.RouteList(), egress)
 	}
-	p.classifier = newClassifier(p.classes)
+	p.classifier, p.plain = newClassifier(p.classes), false
 	p.makeRows()
 	return p, nil
 }

@@ -20,10 +20,11 @@ type plainBlocks struct {
 	ids, flows              [packet.BatchSize]uint64
 }
 
-// hash stores the ids of the first n packets, and their flow hashes if flows says so.
-func (q *plainBlocks) hash(pkts []packet.Packet, m *hash.Member, n int, flows bool) {
+// hash stores the ids of the first n packets, their flow hashes if flows says so, and names of flows if it is not nil. These are
+// the hashes, under seed 0.
+func (q *plainBlocks) hash(pkts []packet.Packet, m *hash.Member, n int, flows bool, names []packet.FlowName) {
 	m.Uint64x5s(q.ids[:n], q.a[:], q.f[:], q.t1[:], q.t2[:], q.rest[:])
-	if !flows {
+	if !flows && names == nil {
 		for i, at := range q.at[:n] {
 			pkts[at].ID = q.ids[i]
 		}
@@ -32,7 +33,13 @@ func (q *plainBlocks) hash(pkts []packet.Packet, m *hash.Member, n int, flows bo
 	m.Uint64x2s(q.flows[:n], q.a[:], q.key[:])
 	for i, at := range q.at[:n] {
 		p := &pkts[at]
-		p.ID, p.FlowHash = q.ids[i], uint32(q.flows[i])
+		p.ID = q.ids[i]
+		if flows {
+			p.FlowHash = uint32(q.flows[i])
+		}
+		if names != nil {
+			names[at] = packet.FlowName{ID: q.ids[i], Name: q.flows[i]}
+		}
 	}
 }
 

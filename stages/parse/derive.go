@@ -83,6 +83,10 @@ func linkWords(p *packet.Packet, data []byte) (w0, w1 uint64) {
 func (s *stage) ids(b *packet.Batch) {
 	mem, pkts, q := b.Mem, b.Pkts, &s.blocks
 	n, ipidCarrier, flows := 0, s.ipidCarrier, s.needs&packet.NeedFlowHash != 0
+	var names []packet.FlowName
+	if s.needs&packet.NeedFlowName != 0 && s.seed == 0 {
+		names = b.Flows
+	}
 	now := int64(0) // what is 0 stays 0 if no stage needs it
 	if s.needs&packet.NeedArrival != 0 {
 		now = b.Now
@@ -107,7 +111,7 @@ func (s *stage) ids(b *packet.Batch) {
 		ip := (*[plainIP]byte)(data[l3:])
 		end := min(uint(len(data)), l3+uint(binary.BigEndian.Uint16(ip[2:4])))
 		if n == packet.BatchSize {
-			q.hash(pkts, &s.member, n, flows)
+			q.hash(pkts, &s.member, n, flows, names)
 			n = 0
 		}
 		k := n & (packet.BatchSize - 1) // BCE
@@ -135,7 +139,7 @@ func (s *stage) ids(b *packet.Batch) {
 		q.rest[k] = rest
 	}
 	if n > 0 {
-		q.hash(pkts, &s.member, n, flows)
+		q.hash(pkts, &s.member, n, flows, names)
 	}
 }
 

@@ -99,6 +99,51 @@ func (b *Block) Add(n int) (outside uint64) {
 	return outside
 }
 
+// AddTo is Add of packets that are all of weight 1 and count at p: Points need not be filled in, and Weight has to be all 1.
+func (b *Block) AddTo(p *Point, n int) (outside uint64) {
+	if n == 0 {
+		return 0
+	}
+	g := p.group
+	if !wide || g.sampling || g.naming || g.scatters {
+		return b.addEach(p, n)
+	}
+	// The cells are on their way while the rest is computed.
+	first := p.first
+	for r := 0; r < int(p.rows); r += 2 {
+		g.family.Uint64s(b.flowHash[:n], g.flow+uint64(r)>>1, b.Flow[:n])
+		placeAloneWide(&b.rows[r], &b.rows[r+1], &b.flowHash, first, p.columns, n)
+		touch(g.cells, b.rows[r][:n])
+		if r+1 < int(p.rows) {
+			touch(g.cells, b.rows[r+1][:n])
+		}
+		first += 2 * p.columns
+	}
+	for k := n; k&3 != 0; k++ { // packWide reads these, too
+		b.Time[k], b.Bytes[k] = p.middle, 0
+	}
+	g.family.Uint64s(b.digest[:n], g.packet, b.ID[:n])
+	low, high := max(-p.slack, -mostSum), min(int64(p.span)-p.slack, mostSum)-1
+	if packWide(&b.add, &b.Time, &b.Bytes, &b.digest, p.middle, low, high, n) != 0 {
+		return b.addEach(p, n)
+	}
+	p.packets += uint64(n)
+	for r := range int(p.rows) {
+		updates := b.rows[r][:n]
+		if merge(g.cells, b.add[:n], updates) < 0 {
+			g.spill(updates)
+		}
+	}
+	return 0
+}
+
+func (b *Block) addEach(p *Point, n int) (outside uint64) {
+	for i := range b.Points[:n] {
+		b.Points[i] = p
+	}
+	return b.Add(n)
+}
+
 // count counts the first n packets at their points, run by run of packets of the same one, and packs what they add.
 func (b *Block) count(n int) (outside uint64) {
 	b.group, b.most, b.mixed, b.slow = b.Points[0].group, b.Points[0].rows, false, 0

@@ -93,3 +93,94 @@ next:
 	JGT next
 	VZEROUPPER
 	RET
+
+// func packWide(add *[BlockSize]packed, times *[BlockSize]int64, bytes *[BlockSize]uint32, digests *[BlockSize]uint64, middle, low, high int64, n int) (outside int64)
+//
+// A number outside of its range sets the highest bit of a difference to one of the limits.
+TEXT ·packWide(SB), NOSPLIT, $0-72
+	MOVQ add+0(FP), DI
+	MOVQ times+8(FP), SI
+	MOVQ bytes+16(FP), R8
+	MOVQ digests+24(FP), R9
+	VPBROADCASTQ middle+32(FP), Y8
+	VPBROADCASTQ low+40(FP), Y9
+	VPBROADCASTQ high+48(FP), Y10
+	MOVQ n+56(FP), CX
+	MOVQ $0x1ffffff, AX // mostBytes
+	VMOVQ AX, X12
+	VPBROADCASTQ X12, Y12
+	MOVQ $1, AX // a packet
+	VMOVQ AX, X11
+	VPBROADCASTQ X11, Y11
+	VPXOR Y7, Y7, Y7
+next:
+	VMOVDQU (SI), Y0
+	VPMOVZXDQ (R8), Y3
+	VMOVDQU (R9), Y5
+	VPSUBQ Y8, Y0, Y0
+	VPSUBQ Y9, Y0, Y1
+	VPSUBQ Y0, Y10, Y2
+	VPSUBQ Y3, Y12, Y4
+	VPOR Y1, Y7, Y7
+	VPOR Y2, Y4, Y4
+	VPOR Y4, Y7, Y7
+	VPSLLQ $18, Y0, Y0 // countBits
+	VPADDQ Y11, Y0, Y0
+	VPSLLQ $32, Y5, Y5 // digestOffset
+	VPOR Y5, Y3, Y3
+	VPUNPCKLQDQ Y3, Y0, Y1
+	VPUNPCKHQDQ Y3, Y0, Y2
+	VMOVDQU X1, (DI)
+	VMOVDQU X2, 16(DI)
+	VEXTRACTI128 $1, Y1, 32(DI)
+	VEXTRACTI128 $1, Y2, 48(DI)
+	ADDQ $32, SI
+	ADDQ $16, R8
+	ADDQ $32, R9
+	ADDQ $64, DI
+	SUBQ $4, CX
+	JGT next
+	VMOVMSKPD Y7, AX
+	MOVQ AX, outside+64(FP)
+	VZEROUPPER
+	RET
+
+// The numbers of packets in the high halves of updates, and what four later ones have more.
+DATA numbers<>+0(SB)/8, $0x000000000
+DATA numbers<>+8(SB)/8, $0x100000000
+DATA numbers<>+16(SB)/8, $0x200000000
+DATA numbers<>+24(SB)/8, $0x300000000
+GLOBL numbers<>(SB), RODATA|NOPTR, $32
+
+// func placeAloneWide(upper, lower, hashes *[BlockSize]uint64, first, columns uint64, n int)
+TEXT ·placeAloneWide(SB), NOSPLIT, $0-48
+	MOVQ upper+0(FP), DI
+	MOVQ lower+8(FP), DX
+	MOVQ hashes+16(FP), R8
+	VPBROADCASTQ first+24(FP), Y5
+	VPBROADCASTQ columns+32(FP), Y2
+	MOVQ n+40(FP), CX
+	VPADDQ numbers<>(SB), Y5, Y5
+	VPADDQ Y2, Y5, Y6
+	MOVQ $0x400000000, AX
+	VMOVQ AX, X7
+	VPBROADCASTQ X7, Y7
+	XORQ AX, AX
+next:
+	VMOVDQU (R8)(AX*1), Y0
+	VPSRLQ $32, Y0, Y1
+	VPMULUDQ Y2, Y1, Y1
+	VPMULUDQ Y2, Y0, Y0
+	VPSRLQ $32, Y1, Y1
+	VPSRLQ $32, Y0, Y0
+	VPADDQ Y5, Y1, Y1
+	VPADDQ Y6, Y0, Y0
+	VMOVDQU Y1, (DI)(AX*1)
+	VMOVDQU Y0, (DX)(AX*1)
+	VPADDQ Y7, Y5, Y5
+	VPADDQ Y7, Y6, Y6
+	ADDQ $32, AX
+	SUBQ $4, CX
+	JGT next
+	VZEROUPPER
+	RET
