@@ -29,8 +29,8 @@ type Batch struct {
 	// or the ring to the worker that owns one. Only if a stage needs it (NeedDepth), else
 	// empty; and empty where no worker runs the graph.
 	Depth []uint32
-	// Flows are, by index at the time of the parse, the flow names that the parser computed on its way, if a stage of the
-	// graph needs them (NeedFlowName). Packets may have moved since: see FlowName.
+	// Flows are the names of the packets' flows, by index, as far as the parser has computed them on its way (NeedFlowName). It is
+	// shorter than Pkts where packets came later, and empty after Rebuild; a stage that changes a flow key empties it.
 	Flows []FlowName
 	// Frames allocates frames for copies.
 	Frames *Cache
@@ -50,7 +50,7 @@ type returned struct {
 }
 
 // FlowName is a flow's name in 64 bits: the hash of a packet's flow key by the switch's family under seed 0, the same at every switch. ID is
-// the packet's, which the name is valid for: packets with one id are of one flow.
+// the packet's: the name is valid for no other, and of packets without a name it is another one.
 type FlowName struct{ ID, Name uint64 }
 
 // NewBatch returns an empty batch with room for capacity packets (at least
@@ -60,7 +60,7 @@ func NewBatch(frames *Cache, capacity int) *Batch {
 	return &Batch{
 		Pkts:   make([]Packet, 0, capacity),
 		spare:  make([]Packet, 0, capacity),
-		Flows:  make([]FlowName, capacity),
+		Flows:  make([]FlowName, 0, capacity),
 		Mem:    frames.pool.mem,
 		Frames: frames,
 		pool:   frames.pool,
@@ -86,7 +86,7 @@ func (b *Batch) Reset() {
 	b.Pkts = b.Pkts[:0]
 	b.Dropped = 0
 	b.Copied, b.NoFrame, b.NoRoom, b.Entered = 0, 0, 0, 0
-	b.returned = b.returned[:0]
+	b.returned, b.Flows = b.returned[:0], b.Flows[:0]
 }
 
 // Append adds a packet of the caller's and returns it, zeroed but for OutPort,
@@ -108,7 +108,7 @@ func (b *Batch) Append() *Packet {
 // Rebuild.
 func (b *Batch) Rebuild() []Packet {
 	old := b.Pkts
-	b.Pkts, b.spare = b.spare[:0], old
+	b.Pkts, b.spare, b.Flows = b.spare[:0], old, b.Flows[:0]
 	return old
 }
 

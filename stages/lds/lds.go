@@ -215,6 +215,8 @@ type stage struct {
 	port, class [lds.BlockSize]int16
 	behind      [lds.BlockSize]int8
 
+	none [lds.BlockSize]packet.FlowName // of packets that came behind the parser
+
 	cache classCache
 
 	steps steps
@@ -321,7 +323,12 @@ func (s *stage) measurePlain(b *packet.Batch, from int, pkts []packet.Packet, cu
 	plan, block, egress, now := current.plan, &s.block, s.module.egress, b.Now
 	n, skipped, timed, waited, unnamed := 0, 0, 0, int64(0), uint64(0)
 	apart, first := int16(0), int16(-1)
-	names := b.Flows[from:][:len(pkts)]
+	names := s.none[:len(pkts)]
+	if from+len(pkts) <= len(b.Flows) {
+		names = b.Flows[from:][:len(pkts)]
+	} else {
+		unnamed = 1
+	}
 	for i := range pkts {
 		p := &pkts[i]
 		port, at := p.InPort, p.Arrival

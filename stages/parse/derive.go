@@ -84,8 +84,9 @@ func (s *stage) ids(b *packet.Batch) {
 	mem, pkts, q := b.Mem, b.Pkts, &s.blocks
 	n, ipidCarrier, flows := 0, s.ipidCarrier, s.needs&packet.NeedFlowHash != 0
 	var names []packet.FlowName
-	if s.needs&packet.NeedFlowName != 0 && s.seed == 0 {
-		names = b.Flows
+	if s.needs&packet.NeedFlowName != 0 && s.seed == 0 && cap(b.Flows) >= len(pkts) {
+		names = b.Flows[:len(pkts)]
+		b.Flows = names
 	}
 	now := int64(0) // what is 0 stays 0 if no stage needs it
 	if s.needs&packet.NeedArrival != 0 {
@@ -103,6 +104,9 @@ func (s *stage) ids(b *packet.Batch) {
 		l3 := uint(p.L3)
 		if p.Flags&^unchanging != plainFlags || p.Proto != header.ProtoTCP && p.Proto != header.ProtoUDP || l3+plainIP > uint(len(data)) {
 			p.ID = s.id(p, data)
+			if names != nil {
+				names[i].ID = ^p.ID
+			}
 			if flows {
 				p.FlowHash = s.flowHash(p, data)
 			}

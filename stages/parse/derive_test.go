@@ -72,6 +72,53 @@ func TestIDAlongThePath(t *testing.T) {
 	}
 }
 
+// TestFlowNames: what the parser leaves as a name for a packet is the hash of its flow key under seed 0, by each family, with and without flow hashes.
+func TestFlowNames(t *testing.T) {
+	for family := hash.XX; family.Valid(); family++ {
+		for _, needs := range []packet.Needs{packet.NeedID | packet.NeedFlowName, packet.NeedID | packet.NeedFlowName | packet.NeedFlowHash} {
+			m, err := New(DefaultConfig(), pipeline.Env{Hash: family, Needs: needs})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := newBatch(t, 64)
+			for i := range packet.BatchSize {
+				data := eth(0x0800, v4(17, 0x4000, nil, udpOf(ramp(10+i))))
+				switch i % 5 {
+				case 1:
+					data = eth(0x8100, tag(10, 0x0800, v4(6, 0x4000, nil, tcpOf(nil, ramp(10+i)))))
+				case 2:
+					data = eth(0x86dd, v6(17, udpOf(ramp(i+10))))
+				}
+				addr, ok := b.Frames.AllocOne()
+				if !ok {
+					t.Fatal("no frame")
+				}
+				p := b.Append()
+				p.Addr, p.Len, p.WireLen = addr, uint32(copy(b.Mem[addr:], data)), uint32(len(data))
+			}
+			m.Stage(0).Process(b)
+			named := 0
+			for i := range b.Pkts {
+				p, name := &b.Pkts[i], &b.Flows[i]
+				if name.ID != p.ID {
+					continue
+				}
+				named++
+				w0, w1 := p.KeyWords4(b.Data(p))
+				if want := family.Uint64x2(0, w0, w1); !p.Flags.Has(packet.FlagIPv4) || name.Name != want {
+					t.Errorf("%v: packet %d has the name %x, want %x", family, i, name.Name, want)
+				}
+				if (p.FlowHash != 0) != (needs&packet.NeedFlowHash != 0) {
+					t.Errorf("flow hash %x, needs %b", p.FlowHash, needs)
+				}
+			}
+			if named < packet.BatchSize*3/4 {
+				t.Errorf("%v: %d of %d packets have names", family, named, packet.BatchSize)
+			}
+		}
+	}
+}
+
 // TestFragmentsStayTogether wants one flow hash for all fragments of a
 // datagram, whatever their fragment headers name.
 func TestFragmentsStayTogether(t *testing.T) {

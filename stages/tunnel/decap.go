@@ -52,6 +52,7 @@ func (s *decap) Process(b *packet.Batch) {
 			s.receive(b, p, i)
 		}
 		if len(s.scratch.Pkts) != 0 {
+			b.Flows = b.Flows[:0] // of the outer packets
 			s.inner(b)
 		}
 	}

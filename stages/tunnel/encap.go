@@ -278,6 +278,7 @@ func (s *encap) read(b *packet.Batch) {
 		if len(s.scratch.Pkts) == 0 {
 			continue
 		}
+		b.Flows = b.Flows[:0] // of the inner packets
 		s.scratch.Mem, s.scratch.Now, s.scratch.Dropped = b.Mem, b.Now, 0
 		s.parse.Process(&s.scratch)
 		for k := range s.scratch.Pkts {

@@ -3,6 +3,7 @@ package lds
 import (
 	"math"
 	"math/big"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -200,6 +201,55 @@ func TestBlockAgainstAdd(t *testing.T) {
 				if !slices.Equal(single[i].wide(), p.wide()) {
 					t.Fatalf("%+v: cells of point %d differ with wide = %t", c, i, wide)
 				}
+			}
+		}
+	}
+}
+
+// TestAddToAgainstAdd: blocks of packets of one point give its cells and counts as packets that are added one by one, also if some are outside of
+// the interval or too long for a cell, and in the rows that suit the flows.
+func TestAddToAgainstAdd(t *testing.T) {
+	defer func(w bool) { wide = w }(wide)
+	for _, w := range []bool{wide, false} {
+		wide = w
+		for _, c := range shapes() {
+			r := rand.New(rand.NewPCG(19, c.Seed))
+			together, err := NewPoints(c, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := together[1]
+			p.Enter(3)
+			p.SetRows(1 + r.IntN(c.Rows))
+			single := p.Clone()
+			single.Enter(3)
+			var b Block
+			for i := range b.Weight {
+				b.Weight[i] = 1
+			}
+			bad := 0
+			for range 200 {
+				n, odd, out := r.IntN(BlockSize+1), r.IntN(4) == 0, uint64(0)
+				for k := range n {
+					b.Flow[k], b.ID[k], b.Time[k], b.Bytes[k] = r.Uint64N(20), r.Uint64(), 3*c.IntervalNs+r.Int64N(c.IntervalNs), r.Uint32N(9000)
+					if odd {
+						b.Bytes[k] = length(r)
+						b.Time[k] += (r.Int64N(5) - 2) * r.Int64N(c.IntervalNs)
+					}
+					before := single.Outside()
+					single.Add(b.Flow[k], b.ID[k], b.Time[k], b.Bytes[k])
+					out |= (single.Outside() - before) << k
+				}
+				if got := b.AddTo(p, n); got != out {
+					t.Fatalf("%+v: outside are %b, want %b", c, got, out)
+				}
+				bad += bits.OnesCount64(out)
+			}
+			if bad == 0 || p.Packets() != single.Packets() || p.Outside() != single.Outside() {
+				t.Errorf("%+v: %d packets and %d outside, one by one %d and %d", c, p.Packets(), p.Outside(), single.Packets(), single.Outside())
+			}
+			if !slices.Equal(single.wide(), p.wide()) {
+				t.Fatalf("%+v: cells differ with wide = %t", c, wide)
 			}
 		}
 	}
