@@ -353,7 +353,7 @@ func (s *stage) measurePlain(b *packet.Batch, from int, pkts []packet.Packet, cu
 		differ := name.ID ^ p.ID
 		unnamed |= differ
 		block.ID[k], block.Time[k], block.Bytes[k], block.Flow[k] = p.ID, at, p.WireLen, name.Name
-		s.of[k], s.port[k] = uint8(i), number
+		s.of[k] = uint8(i)
 		if p.Arrival != now {
 			timed++
 		}
@@ -378,8 +378,12 @@ func (s *stage) measurePlain(b *packet.Batch, from int, pkts []packet.Packet, cu
 	if apart == 0 {
 		outside = block.AddTo(current.of[first].now, n)
 	} else {
-		for k, number := range s.port[:n] {
-			block.Points[k] = current.of[number].now
+		for k, i := range s.of[:n] {
+			port := pkts[i].InPort
+			if egress {
+				port = pkts[i].OutPort
+			}
+			block.Points[k] = current.of[plan.port[port]].now
 		}
 		outside = block.Add(n)
 	}
