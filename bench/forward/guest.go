@@ -281,6 +281,7 @@ func (g *guestSource) offer(ctx context.Context, rate float64, duration time.Dur
 		}
 		defer e.end()
 	}
+	flow := g.flow // once: a method value is an allocation
 	begin := time.Now()
 	due := [2]uint64{}
 	for rounds := 0; ; rounds++ {
@@ -303,7 +304,7 @@ func (g *guestSource) offer(ctx context.Context, rate float64, duration time.Dur
 				}
 				burst = min(now-due[i], guestBurst)
 			}
-			n := e.send(int(burst), g.flow)
+			n := e.send(int(burst), flow)
 			t.sent += uint64(n)
 			if rate > 0 {
 				t.refused += burst - uint64(n)
