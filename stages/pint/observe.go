@@ -9,8 +9,9 @@ import (
 
 // beginBatch counts what leaves by each port, and learns how much the links are
 // used: a batch leaves at one moment, so it counts as one packet of all its
-// bytes, which is what as many updates without time between them add up to.
-func (s *stage) beginBatch(b *packet.Batch) {
+// bytes, which is what as many updates without time between them add up to. A run that is
+// the whole batch is counted already.
+func (s *stage) beginBatch(b *packet.Batch, whole *run) {
 	for i := range s.ports {
 		out := &s.ports[i]
 		out.inBatch, out.bytes = 0, 0
@@ -21,6 +22,25 @@ func (s *stage) beginBatch(b *packet.Batch) {
 	if !s.needUse {
 		return
 	}
+	if whole.taken > 0 && whole.taken == len(b.Pkts) {
+		whole.out.inBatch, whole.out.bytes = uint64(whole.taken), whole.bytes
+	} else {
+		s.countBatch(b)
+	}
+	for i := range s.ports {
+		out := &s.ports[i]
+		if out.inBatch == 0 {
+			continue
+		}
+		// What waits is known in packets: they count with the mean length.
+		out.use.Update(uint64(s.now), out.waiting*(out.bytes/out.inBatch), out.bytes)
+		out.used = out.use.Value()
+		out.inBatch = 0
+	}
+}
+
+// countBatch counts packets and bytes by the port that they leave by.
+func (s *stage) countBatch(b *packet.Batch) {
 	// Packets of a batch often leave by the same port, one after another: they are
 	// added up in registers.
 	at, packets, bytes := 0, uint64(0), uint64(0)
@@ -40,16 +60,6 @@ func (s *stage) beginBatch(b *packet.Batch) {
 	if packets > 0 {
 		s.ports[at].inBatch += packets
 		s.ports[at].bytes += bytes
-	}
-	for i := range s.ports {
-		out := &s.ports[i]
-		if out.inBatch == 0 {
-			continue
-		}
-		// What waits is known in packets: they count with the mean length.
-		out.use.Update(uint64(s.now), out.waiting*(out.bytes/out.inBatch), out.bytes)
-		out.used = out.use.Value()
-		out.inBatch = 0
 	}
 }
 

@@ -42,7 +42,7 @@ const hopAt, digestAt, hopShift = 1, 4, 48
 
 // newPassing makes the block, in which the switch's id is constant.
 func newPassing(pl *livePlan, id uint64) passing {
-	b := new(encode.Block)
+	b := &encode.Block{Same: 1 << pint.SwitchID}
 	for i := range b.Values[pint.SwitchID] {
 		b.Values[pint.SwitchID][i] = id
 	}
@@ -80,6 +80,8 @@ func (t *passing) add(b *packet.Batch, p *packet.Packet, data []byte, seen *pint
 	if d.N == encode.BlockSize {
 		t.write(b)
 	}
+	d.Spread(pint.HopLatency, d.N)
+	d.Spread(pint.EgressUtilisation, d.N)
 	i := d.N & (encode.BlockSize - 1) // BCE
 	d.N++
 	t.at[i] = p.Addr + uint64(p.Len) - uint64(len(data))
@@ -112,7 +114,7 @@ func (t *passing) write(b *packet.Batch) {
 		return
 	}
 	t.plan.encoder.EncodeBlock(d)
-	d.N = 0
+	d.N, d.Same = 0, 1<<pint.SwitchID
 	if t.long {
 		t.writeLong(b, n)
 		return
@@ -137,31 +139,38 @@ func (t *passing) writeLong(b *packet.Batch, n int) {
 
 // straight takes packets of the batch from i on that just pass from one port to
 // another with a shim of the newest plan, which are most of what a switch in the
-// middle of a network sees, and returns how many it took. It does what observe and
-// transit do; whatever is out of the ordinary it leaves to them.
-func (s *stage) straight(b *packet.Batch, i int) (taken int) {
+// middle of a network sees, at most as many as the block has room for. It does what observe and
+// transit do; whatever is out of the ordinary it leaves to them. How much the link is used
+// it leaves to settle, which is to be called before the next packet.
+func (s *stage) straight(b *packet.Batch, i int) (r run) {
 	pkts, mem := b.Pkts[i:], b.Mem
-	// Whatever stays the same is kept in variables: the compiler has to think that
-	// each store may change what lies in memory.
 	inPort, outPort := pkts[0].InPort, pkts[0].OutPort
 	if int(outPort) >= len(s.ports) {
-		return 0
+		return run{}
 	}
 	out := &s.ports[outPort]
 	if s.ports[inPort].edge || out.edge {
-		return 0
+		return run{}
 	}
+	t, d := &s.passing[0], s.passing[0].block
+	if d.N == encode.BlockSize {
+		t.write(b)
+	}
+	r.from = d.N
+	pkts = pkts[:min(len(pkts), encode.BlockSize-d.N)]
 	const kind, usual = packet.FlagShim | packet.FlagVLAN | packet.FlagCopy, packet.FlagShim
 	const least = header.EthernetLen + digestAt + 8
-	t, d := &s.passing[0], s.passing[0].block
-	head, shift, maxFrame, used, now := uint64(t.head), t.shift&63, out.maxFrame, out.used, s.now
-	needLatency, latencies := s.needLatency, out.latency
-	latency, same := uint64(0), uint64(0) // packets of a batch often waited equally long
-	longest, before := latencies.highest, latencies.total
-	n := d.N
+	// Whatever stays the same is kept in variables: the compiler has to think that
+	// each store may change what lies in memory.
+	head, shift, maxFrame, now := uint64(t.head), t.shift&63, out.maxFrame, s.now
+	waits := &d.Values[pint.HopLatency]
+	first := uint64(max(0, now-pkts[0].Arrival)) // packets of a batch often waited equally long
+	k := d.N
 	for j := range pkts {
 		p := &pkts[j]
-		if p.Reason != 0 || p.InPort != inPort || p.OutPort != outPort || p.Flags&kind != usual ||
+		// One load; the reason is 0.
+		where := uint64(p.OutPort) | uint64(p.InPort)<<16 | uint64(p.InQueue)<<32 | uint64(p.Reason)<<40 | uint64(p.Proto)<<48 | uint64(p.TTL)<<56
+		if where&whereMask != uint64(outPort)|uint64(inPort)<<16 || p.Flags&kind != usual ||
 			p.ID == 0 || p.WireLen > maxFrame || p.Len < least {
 			break
 		}
@@ -171,34 +180,67 @@ func (s *stage) straight(b *packet.Batch, i int) (taken int) {
 		if word>>32&headMask != head || hop > pint.MaxHops {
 			break
 		}
-		if n == encode.BlockSize {
-			d.N = n
-			t.write(b)
-			n = 0
-		}
-		k := n & (encode.BlockSize - 1) // BCE
-		n++
-		t.at[k], t.words[k] = at, word
+		// Arrival may be a clock's of another core, or a capture's.
+		waited := uint64(max(0, now-p.Arrival))
+		k &= encode.BlockSize - 1 // BCE
+		t.at[k], t.words[k], waits[k] = at, word, waited
 		d.ID[k], d.Hop[k], d.Digest[k] = p.ID, hop, word&(1<<32-1)>>shift
-		d.Values[pint.EgressUtilisation][k] = used
-		if needLatency {
-			// Arrival may be a clock's of another core, or a capture's.
-			waited := uint64(max(0, now-p.Arrival))
-			d.Values[pint.HopLatency][k] = waited
-			if waited != latency {
-				latencies.counts[bucketOf(latency)] += same
-				longest = max(longest, waited)
-				latency, same = waited, 0
-			}
-			same++
+		r.bytes += uint64(p.WireLen)
+		r.differ |= waited ^ first
+		k++
+		r.taken++
+	}
+	d.N = r.from + r.taken
+	r.out = out
+	return r
+}
+
+// whereMask leaves ports and reason in what straight loads at once.
+const whereMask = 0xff_00_ffff_ffff
+
+// run is what straight took.
+type run struct {
+	from, taken int // the first in the block, and how many
+	bytes       uint64
+	differ      uint64 // 0: all waited equally long
+	out         *port
+}
+
+// settle does for a run what straight left: it counts the packets, and gives them the use of the link.
+func (s *stage) settle(r *run) {
+	if r.taken == 0 {
+		return
+	}
+	d := s.passing[0].block
+	s.counters.now[transited] += uint64(r.taken)
+	if r.from == 0 {
+		d.Values[pint.EgressUtilisation][0] = r.out.used
+		d.Same |= 1 << pint.EgressUtilisation
+	} else {
+		d.Spread(pint.EgressUtilisation, r.from)
+		used := d.Values[pint.EgressUtilisation][r.from:d.N]
+		for i := range used {
+			used[i] = r.out.used
 		}
-		taken++
 	}
-	d.N = n
-	if needLatency {
-		latencies.counts[bucketOf(latency)] += same
-		latencies.highest, latencies.total = longest, before+uint64(taken)
+	if !s.needLatency {
+		return
 	}
-	s.counters.now[transited] += uint64(taken)
-	return taken
+	waits := d.Values[pint.HopLatency][r.from:d.N]
+	if r.from == 0 && r.differ == 0 {
+		d.Same |= 1 << pint.HopLatency
+	} else {
+		d.Same &^= 1 << pint.HopLatency // straight has written each
+	}
+	latencies := r.out.latency
+	latencies.total += uint64(r.taken)
+	if r.differ == 0 {
+		latencies.counts[bucketOf(waits[0])] += uint64(r.taken)
+		latencies.highest = max(latencies.highest, waits[0])
+		return
+	}
+	for _, waited := range waits {
+		latencies.counts[bucketOf(waited)]++
+		latencies.highest = max(latencies.highest, waited)
+	}
 }

@@ -244,12 +244,20 @@ func (s *stage) Process(b *packet.Batch) {
 	if !s.module.inline && (s.needLatency || s.needUse) {
 		s.now = s.clock.Now()
 	}
+	var r run
+	if s.usual && len(b.Pkts) > 0 {
+		r = s.straight(b, 0)
+	}
 	if s.needQueue || s.needUse {
-		s.beginBatch(b)
+		s.beginBatch(b, &r)
 	}
 	for i := 0; i < len(b.Pkts); i++ {
 		if s.usual {
-			if i += s.straight(b, i); i == len(b.Pkts) {
+			if i > 0 {
+				r = s.straight(b, i)
+			}
+			s.settle(&r)
+			if i += r.taken; i == len(b.Pkts) {
 				break
 			}
 		}

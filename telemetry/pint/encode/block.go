@@ -15,13 +15,38 @@ const BlockSize = 64
 // one waiting. The caller sets N, and the first N entries of ID, Hop, Digest and
 // of the Values that the plan needs; Hop is in 1..MaxHops. It belongs to one
 // goroutine at a time.
+//
+// Its arrays begin it, so that they begin with a line of the cache, as each vector of eight words does then.
 type Block struct {
-	N               int
 	ID, Hop, Digest [BlockSize]uint64
 	Values          [len(pint.Observed{})][BlockSize]uint64
+	// Same has a bit for each Value, by its number, that all packets have alike: its first entry is enough.
+	// EncodeBlock may write the others, and take bits away.
+	Same uint64
 
+	_                     [7]uint64
 	chosen, writer, value [BlockSize]uint64 // hashes q, g and h
-	reservoir             [BlockSize]uint64 // thresholds of reservoir sampling, by hop
+	reservoir             [BlockSize]uint64 // thresholds of reservoir sampling, by hop, where these are looked up
+
+	N int
+}
+
+// same reports whether the first n packets have the same value.
+func (b *Block) same(v pint.Value, n int) bool {
+	values := &b.Values[v&7]
+	return b.Same>>v&1 != 0 || within(values[:n], 0, values[0], 0) == lowBits(n)
+}
+
+// Spread makes Same say nothing of a value, of which n packets have it: it writes the value for each.
+func (b *Block) Spread(v pint.Value, n int) {
+	if b.Same>>v&1 == 0 {
+		return
+	}
+	b.Same &^= 1 << v
+	values := b.Values[v&7][:min(n, BlockSize)]
+	for i := range values {
+		values[i] = values[0]
+	}
 }
 
 // column is a query in neighbouring sets that have its digest at the same place: of packets whose hash q is
@@ -33,6 +58,7 @@ type column struct {
 
 	low, width uint64
 	hash       hash.Member // h, of paths
+	codes      codes       // of codes
 	Step
 }
 
@@ -64,6 +90,9 @@ func columnsOf(sets []Set) (columns []column) {
 				c := column{kind: s.columnKind(), shift: s.Shift, mask: s.mask << s.Shift, low: from << 32, Step: *s}
 				if c.kind == columnHashed || c.kind == columnLinear {
 					c.hash = s.family.Member(s.Static.seeds[0].value)
+				}
+				if c.kind == columnSample || c.kind == columnExtreme {
+					c.codes = s.codes(c.kind == columnExtreme)
 				}
 				columns = append(columns, c)
 			}
@@ -100,6 +129,14 @@ func (s *Step) columnKind() columnKind {
 // returns.
 func (e *Encoder) EncodeBlock(b *Block) {
 	n := min(b.N, BlockSize)
+	if n <= 0 {
+		return
+	}
+	if e.columns == nil || !wide {
+		for _, v := range e.values {
+			b.Spread(v, n)
+		}
+	}
 	if e.columns == nil {
 		for i := range n {
 			var v pint.Observed
@@ -112,9 +149,11 @@ func (e *Encoder) EncodeBlock(b *Block) {
 	}
 	e.chosen.Uint64s(b.chosen[:n], b.ID[:n])
 	e.writer.Uint64x2s(b.writer[:n], b.ID[:n], b.Hop[:n])
-	accept := &reservoirAccept[e.family.Kind()]
-	for i, hop := range b.Hop[:n] {
-		b.reservoir[i] = accept[hop&pint.MaxHops]
+	if !wide {
+		accept := &reservoirAccept[e.family.Kind()]
+		for i, hop := range b.Hop[:n] {
+			b.reservoir[i] = accept[hop&pint.MaxHops]
+		}
 	}
 	for i := range e.columns {
 		c := &e.columns[i]
@@ -130,9 +169,9 @@ func (e *Encoder) EncodeBlock(b *Block) {
 		case columnSample:
 			c.sample(b, n, has)
 		case columnExtreme:
-			c.extreme(b, has)
+			c.extreme(b, n, has)
 		default:
-			c.any(b, has)
+			c.any(b, n, has)
 		}
 	}
 }
@@ -143,21 +182,33 @@ func (e *Encoder) EncodeBlock(b *Block) {
 
 func (c *column) hashed(b *Block, n int, has uint64) {
 	t, values := c.Static, b.Values[c.value&7][:n]
-	if within(values, 0, b.Values[c.value&7][0], 0) == lowBits(n) { // the switch's id, for one
+	if b.same(c.value, n) { // the switch's id, for one
 		c.hash.Uint64sBehind(b.value[:n], b.Values[c.value&7][0], b.ID[:n])
 	} else {
 		c.hash.Uint64x2s(b.value[:n], values, b.ID[:n])
 	}
 	first := within(b.chosen[:n], sharedTurn, 0, t.layers[0].upTo)
-	merge(b.Digest[:n], b.value[:n], has&first&atMost(b.writer[:n], b.reservoir[:n], 0), c.shift, c.mask, ^c.mask)
+	merge(b.Digest[:n], b.value[:n], has&first&c.overwrites(b, n, 0), c.shift, c.mask, ^c.mask)
 	if second := has &^ first; second != 0 {
 		merge(b.Digest[:n], b.value[:n], second&within(b.writer[:n], 0, 0, t.layers[1].accept[1]), c.shift, c.mask, ^uint64(0))
 	}
 }
 
+// overwrites reports which hops overwrite by reservoir sampling; turn says by which bits of g.
+func (c *column) overwrites(b *Block, n, turn int) uint64 {
+	if wide {
+		return wideReservoir(&b.writer, &b.Hop, uint64(turn), &reservoirAccept[c.family.Kind()], n) & lowBits(n)
+	}
+	return atMost(b.writer[:n], b.reservoir[:n], turn)
+}
+
 func (c *column) linear(b *Block, n int, has uint64) {
 	c.hash.Uint64x2s(b.value[:n], b.ID[:n], b.Hop[:n])
 	values := b.Values[c.value&7][:n]
+	if wide && b.same(c.value, n) {
+		wideLinear(&b.Digest, &b.value, has, values[0]&c.Static.valueMask, uint64(c.shift), c.mask, n)
+		return
+	}
 	for i := range values {
 		b.value[i] = toeplitz(b.value[i], values[i]&c.Static.valueMask)
 	}
@@ -165,27 +216,71 @@ func (c *column) linear(b *Block, n int, has uint64) {
 }
 
 func (c *column) sample(b *Block, n int, has uint64) {
-	codec, values, shift := c.Codec, &b.Values[c.value&7], c.shift&63
-	for m := has & atMost(b.writer[:n], b.reservoir[:n], sharedTurn); m != 0; m &= m - 1 {
+	c.encodeEach(b, n, has&c.overwrites(b, n, sharedTurn))
+}
+
+func (c *column) extreme(b *Block, n int, has uint64) { c.encodeEach(b, n, has) }
+
+// encodeEach writes the codes of the packets whose bit is set: sampled ones, or those that exceed what is there.
+func (c *column) encodeEach(b *Block, n int, which uint64) {
+	if which == 0 {
+		return
+	}
+	codec, values := c.Codec, &b.Values[c.value&7]
+	if wide && codec.multiplicative {
+		step := uint64(64)
+		if b.same(c.value, n) { // packets of a batch leave by the same port, and often arrived together
+			step = 0
+			base := uint64(codec.base(values[0]))
+			for i := range b.value[:8] {
+				b.value[i] = base
+			}
+		} else {
+			for m := which; m != 0; m &= m - 1 {
+				i := bits.TrailingZeros64(m)
+				b.value[i] = uint64(codec.base(values[i]))
+			}
+		}
+		wideCodes(b, &b.value, step, which, &c.codes, n)
+		return
+	}
+	b.Spread(c.value, n)
+	shift := c.shift & 63
+	for m := which; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros64(m)
-		b.Digest[i] = b.Digest[i]&^c.mask | codec.Encode(values[i], c.round(b.chosen[i]))<<shift
+		old := b.Digest[i]
+		code := (codec.Encode(values[i], b.chosen[i]&c.codes.random+c.codes.fixed) ^ c.flip) << shift
+		b.Digest[i] = old&^c.mask | max(old&c.codes.atLeast, code)
 	}
 }
 
-func (c *column) extreme(b *Block, has uint64) {
-	codec, values, shift := c.Codec, &b.Values[c.value&7], c.shift&63
-	for m := has; m != 0; m &= m - 1 {
-		i := bits.TrailingZeros64(m)
-		old := b.Digest[i] & c.mask
-		b.Digest[i] ^= old ^ max(old, (codec.Encode(values[i], b.chosen[i]%RoundOne)^c.flip)<<shift)
-	}
-}
-
-func (c *column) any(b *Block, has uint64) {
+func (c *column) any(b *Block, n int, has uint64) {
+	b.Spread(c.value, n)
 	for m := has; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros64(m)
 		old := b.Digest[i] & c.mask
 		now := c.encode(b.ID[i], int(b.Hop[i]), b.chosen[i], b.writer[i], old>>(c.shift&63), b.Values[c.value&7][i])
 		b.Digest[i] ^= (old ^ now<<(c.shift&63)) & c.mask
 	}
+}
+
+// codes are what a column of codes does to each digest.
+type codes struct {
+	random, fixed uint64 // rounding: bits of the hash q, or always the same
+	top           uint64 // the largest code
+	flip          uint64 // of the code, before it is shifted
+	shift, mask   uint64 // mask is shifted
+	atLeast       uint64 // what of the old digest is a lower limit of the new one: mask, or 0
+}
+
+// codes are those of a step whose place is known.
+func (s *Step) codes(extreme bool) codes {
+	c := codes{random: RoundOne - 1, top: s.Codec.top, flip: s.flip, shift: uint64(s.Shift), mask: s.mask << s.Shift}
+	if s.nearest {
+		c.random, c.fixed = 0, RoundNearest
+	}
+	if extreme {
+		c.atLeast = c.mask
+	}
+	return c
 }

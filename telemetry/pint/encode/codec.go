@@ -158,9 +158,13 @@ func (k *Codec) Encode(v, round uint64) uint64 {
 }
 
 func (k *Codec) logarithm(v, round uint64) uint64 {
+	return min(uint64(max((k.base(v)+int64(round))>>16, 0)), k.top)
+}
+
+// base is the code of v before it is rounded, in units of 1/RoundOne.
+func (k *Codec) base(v uint64) int64 {
 	zeros := uint(bits.LeadingZeros64(v))
-	code := (k.whole[64-zeros] + int64(k.part[v<<(zeros&63)<<1>>(k.partShift&63)]) + int64(round)) >> 16
-	return min(uint64(max(code, 0)), k.top)
+	return k.whole[64-zeros] + int64(k.part[v<<(zeros&63)<<1>>(k.partShift&63)])
 }
 
 func (k *Codec) steps(v, round uint64) uint64 {

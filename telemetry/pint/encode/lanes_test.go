@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/pint"
 )
 
 // BothWays runs f with the wide instructions that the processor has, with those for four words, and without.
@@ -18,6 +20,35 @@ func BothWays(t *testing.T, f func(t *testing.T)) {
 		}
 		wide, four = w.wide, w.four
 		t.Run(fmt.Sprintf("wide=%v,four=%v", w.wide, w.four), f)
+	}
+}
+
+// TestWideReservoir compares with the thresholds, at these, one beside them, and anywhere.
+func TestWideReservoir(t *testing.T) {
+	if !wide {
+		t.Skip("the processor lacks AVX-512DQ")
+	}
+	r := rand.New(rand.NewPCG(41, 2))
+	for _, accept := range &reservoirAccept {
+		for round := range 2000 {
+			n, turn := 1+round%BlockSize, r.IntN(64)
+			most := []int{3, 15, 16, 17, pint.MaxHops}[r.IntN(5)]
+			var words, hops [BlockSize]uint64
+			for i := range words {
+				hop := 1 + r.IntN(most)
+				w := accept[hop] + uint64(r.IntN(3)) - 1
+				if r.IntN(4) == 0 {
+					w = r.Uint64()
+				}
+				words[i], hops[i] = bits.RotateLeft64(w, -turn), uint64(hop)
+			}
+			got := wideReservoir(&words, &hops, uint64(turn), &accept, n)
+			for i := range n {
+				if want := bits.RotateLeft64(words[i], turn) <= accept[hops[i]]; got>>i&1 != 0 != want {
+					t.Fatalf("word %d of %d, %x, hop %d: %v, want %v", i, n, words[i], hops[i], !want, want)
+				}
+			}
+		}
 	}
 }
 

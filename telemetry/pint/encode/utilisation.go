@@ -1,8 +1,10 @@
 package encode
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"sync"
 )
 
 const (
@@ -45,20 +47,27 @@ func NewUtilisation(bytesPerSecond, roundTripNs uint64) (*Utilisation, error) {
 	if perT < 1 || roundTripNs > 1<<40 || bytesPerSecond > 1<<50 {
 		return nil, fmt.Errorf("utilisation: a link of %d bytes/s sends %g bytes in a round trip of %d ns: both must be positive, the rate at most 2^50, the time at most 2^40", bytesPerSecond, perT, roundTripNs)
 	}
-	l, err := NewLog(utilisationTable)
-	if err != nil {
-		return nil, err
-	}
-	e, err := NewExp(utilisationTable)
-	if err != nil {
-		return nil, err
-	}
+	tables := utilisationTables()
 	return &Utilisation{
-		t: roundTripNs, log: l, exp: e,
+		t: roundTripNs, log: tables.log, exp: tables.exp,
 		logT:     int64(math.Round(math.Log2(float64(roundTripNs)) * (1 << LogFraction))),
 		logBytes: int64(math.Round(math.Log2(perT) * (1 << LogFraction))),
 	}, nil
 }
+
+// utilisationTables are those of all ports, so that they share lines of the caches.
+var utilisationTables = sync.OnceValue(func() (t struct {
+	log *Log
+	exp *Exp
+}) {
+	var errs [2]error
+	t.log, errs[0] = NewLog(utilisationTable)
+	t.exp, errs[1] = NewExp(utilisationTable)
+	if err := errors.Join(errs[:]...); err != nil {
+		panic("pint: tables of utilisation: " + err.Error()) // utilisationTable is a constant
+	}
+	return t
+})
 
 // Update takes in a packet of the given bytes, sent at nowNs, that left
 // queueBytes behind in the queue. Times before the last one count as that.
