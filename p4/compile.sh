@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compiles the P4 programs into a folder: those of v1model with p4c-bm2-ss, twice, with
-# the switch's clock and with given times, a warning being a fault; those of tna with
+# Compiles the P4 programs into a folder: that of v1model with p4c-bm2-ss, for each hash
+# family with the switch's clock and with given times, a warning being a fault; those of tna with
 # p4c-barefoot and its assembler, bfas, if both are there (internal/tofino), which
 # warns where its tables of stages are not those of README.md. "make p4" runs it.
 #
@@ -32,6 +32,8 @@ bmv2() {
 mkdir -p "$out"
 bmv2 weir
 bmv2 weir-given-time -DWEIR_GIVEN_TIME
+bmv2 weir-xxhash -DWEIR_XXHASH
+bmv2 weir-xxhash-given-time -DWEIR_XXHASH -DWEIR_GIVEN_TIME
 
 if ! command -v "$p4c_barefoot" >/dev/null || ! command -v "$bfas" >/dev/null; then
 	echo "the tna programs are not compiled: $p4c_barefoot and $bfas are of p4c's Tofino back end; say where they are by P4C_BAREFOOT and BFAS" >&2

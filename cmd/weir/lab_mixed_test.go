@@ -12,6 +12,8 @@ import (
 
 	"github.com/weirswitch/weir/dataplane/lab"
 	"github.com/weirswitch/weir/p4/bmv2/bmv2test"
+	"github.com/weirswitch/weir/p4/tables"
+	"github.com/weirswitch/weir/telemetry/hash"
 	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/store"
@@ -77,7 +79,7 @@ func (o *mixedOutcome) askLatencies(t *testing.T, records string) {
 // TestMixedLab: three Weir switches and two P4 switches on one path decode the paths of all flows and the
 // latencies of all hops as if all were Weir.
 func TestMixedLab(t *testing.T) {
-	compiled := compiledWeir(t)
+	compiled := compiledWeir(t, hash.CRC)
 	t.Run("free", func(t *testing.T) {
 		o := runMixedLab(t, mixedLab(t, compiled))
 		checkMixed(t, o)
@@ -227,10 +229,10 @@ func checkMixed(t *testing.T, o *mixedOutcome) {
 	}
 }
 
-// compiledWeir is the compiled program; without BMv2 the test is skipped, or fails where it was asked for.
-func compiledWeir(t *testing.T) string {
+// compiledWeir is the program compiled for a hash family; without BMv2 the test is skipped, or fails where it was asked for.
+func compiledWeir(t *testing.T, f hash.Family) string {
 	t.Helper()
-	return bmv2test.Compile(t, bmv2test.Find(t), "../../p4/v1model/weir.p4")
+	return bmv2test.Compile(t, bmv2test.Find(t), "../../p4/v1model/weir.p4", tables.Defines(f)...)
 }
 
 // mixedLab is config/mixed.toml with the compiled program, wherever the test runs.

@@ -16,6 +16,7 @@ import (
 	"github.com/weirswitch/weir/config"
 	p4node "github.com/weirswitch/weir/p4/node"
 	"github.com/weirswitch/weir/p4/tables"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/view/text"
 )
 
@@ -53,6 +54,9 @@ With --format commands it writes the runtime commands of BMv2, for
 simple_switch_CLI; with --format p4runtime a WriteRequest of P4Runtime, whose ids
 are those of our program, or of another compiler's output with --p4info.
 
+A compiled program has one hash family, xxhash or crc, and is refused where [switch] hash
+is another one.
+
 A source of PINT's shims has to know how long frames may be: --mtu says it of the ports that
 lead to other switches. The use of links, if the plan asks for it, is measured against their
 --speed; rate_bits of a [[port]] is one, too. Without them there is a warning.
@@ -70,8 +74,8 @@ What a P4 target cannot do is refused: all of it at once, with the line and the 
 	f.StringVarP(&o.config, "config", "c", "", "the switch's configuration `FILE`")
 	f.StringVar(&o.format, "format", "commands", "what to write: commands or p4runtime")
 	f.StringVarP(&o.out, "out", "o", "", "`FILE` to write; without it, standard output")
-	f.StringVar(&o.program, "program", "", "compiled program (JSON `FILE` of p4c-bm2-ss), for the names of its CRCs; without it, those of ours")
-	f.StringVar(&o.info, "p4info", "", "P4Info `FILE` of the compiler, text or binary; without it, ours")
+	f.StringVar(&o.program, "program", "", "compiled program (JSON `FILE` of p4c-bm2-ss), for the names of its CRCs and its hash family; without it, ours of the switch's family")
+	f.StringVar(&o.info, "p4info", "", "P4Info `FILE` of the compiler, text or binary; without it, ours of the switch's family")
 	f.BoolVar(&o.binary, "binary", false, "with --format p4runtime: protobuf's binary form instead of text")
 	f.IntVar(&o.CPUPort, "cpu-port", o.CPUPort, "number of the target's port to the control plane")
 	f.StringToIntVar(&o.mtu, "mtu", nil, "MTU of a port's link in bytes, as `PORT=N`; again for each port")
@@ -90,16 +94,15 @@ func writeP4Tables(o *p4TablesOptions, stdout, stderr io.Writer) error {
 	if o.asJSON && o.out == "" {
 		return errors.New("--json reports what was written: name a file with -o")
 	}
-	write, err := o.writer()
-	if err != nil {
-		return err
+	if o.format != "commands" && o.format != "p4runtime" {
+		return fmt.Errorf("--format %q: choose commands or p4runtime", o.format)
 	}
 	if o.Now == 0 {
 		o.Now = p4node.Now()
 	}
 	var contents *tables.Contents
 	var s *tables.Switch
-	_, err = config.LoadFor(o.config, func(c *config.Config) (err error) {
+	_, err := config.LoadFor(o.config, func(c *config.Config) (err error) {
 		s = p4node.Tables(c)
 		err = errors.Join(eachPort(s, "mtu", o.mtu, minMTU, maxMTU, s.SetMTU),
 			eachPort(s, "speed", o.speed, minMegabits, maxMegabits, func(port, megabits int) { s.SetSpeed(port, uint64(megabits)*1_000_000) }))
@@ -109,6 +112,10 @@ func writeP4Tables(o *p4TablesOptions, stdout, stderr io.Writer) error {
 		contents, err = tables.Build(s, o.Options)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	write, err := o.writer(s.Hash)
 	if err != nil {
 		return err
 	}
@@ -166,38 +173,42 @@ func eachPort(s *tables.Switch, flag string, values map[string]int, least, most 
 	return errors.Join(errs...)
 }
 
-// writer is what writes the chosen format.
-func (o *p4TablesOptions) writer() (func(*tables.Contents, io.Writer) error, error) {
-	switch o.format {
-	case "commands":
-		crcs := tables.WeirCalculations()
-		if o.program != "" {
-			text, err := os.ReadFile(o.program)
-			if err != nil {
-				return nil, fmt.Errorf("--program: %w", err)
-			}
-			if crcs, err = tables.Calculations(text); err != nil {
-				return nil, fmt.Errorf("--program %s: %w", o.program, err)
-			}
+// writer is what writes the chosen format, for a program of the switch's hash family.
+func (o *p4TablesOptions) writer(f hash.Family) (func(*tables.Contents, io.Writer) error, error) {
+	crcs, info := tables.WeirCalculations(f), tables.WeirInfo(f)
+	if o.program != "" {
+		text, err := os.ReadFile(o.program)
+		if err != nil {
+			return nil, fmt.Errorf("--program: %w", err)
 		}
-		if o.epochs {
-			crcs = nil
+		program, err := tables.ReadProgram(text)
+		if err == nil {
+			err = program.CheckFamily(f)
 		}
-		return func(c *tables.Contents, w io.Writer) error { return c.WriteCommands(w, crcs) }, nil
-	case "p4runtime":
-		info := tables.WeirInfo()
-		if o.info != "" {
-			text, err := os.ReadFile(o.info)
-			if err != nil {
-				return nil, fmt.Errorf("--p4info: %w", err)
-			}
-			if info, err = tables.ReadInfo(text); err != nil {
-				return nil, fmt.Errorf("--p4info %s: %w", o.info, err)
-			}
+		if err != nil {
+			return nil, fmt.Errorf("--program %s: %w", o.program, err)
 		}
+		crcs = program.CRC32C
+	}
+	if o.info != "" {
+		text, err := os.ReadFile(o.info)
+		if err != nil {
+			return nil, fmt.Errorf("--p4info: %w", err)
+		}
+		if info, err = tables.ReadInfo(text); err == nil {
+			err = info.CheckFamily(f)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--p4info %s: %w", o.info, err)
+		}
+	}
+	if o.epochs {
+		crcs = nil
+	}
+	if o.format == "p4runtime" {
 		return func(c *tables.Contents, w io.Writer) error { return c.WriteP4Runtime(w, info, o.target, o.binary) }, nil
 	}
-	return nil, fmt.Errorf("--format %q: choose commands or p4runtime", o.format)
+	return func(c *tables.Contents, w io.Writer) error { return c.WriteCommands(w, crcs) }, nil
 }
 
 // report says what was written.
@@ -236,7 +247,8 @@ of epochs, of 2^27 ns at least. Its ports open when all that is there. It ends a
 SIGINT and reports as "weir switch" does, as far as BMv2 reports it (docs/p4.md).
 
 The programs p4c-bm2-ss and simple_switch are found by P4C_BM2 and
-SIMPLE_SWITCH, or on PATH; a compiled program needs no compiler.`,
+SIMPLE_SWITCH, or on PATH; a compiled program needs no compiler. A source is compiled
+for the hash family of [switch] hash; a compiled program of another one is refused.`,
 		Example: `  weir p4 switch -c switch.toml --program p4/v1model/weir.p4`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // endingSwitch runs every kind of telemetry that makes records; %s is its plan, and its folder of records.
@@ -53,7 +55,7 @@ spool = %q
 
 // TestP4QueuedPackets: packets that wait in a queue when the switch receives SIGINT still leave, and are in its records.
 func TestP4QueuedPackets(t *testing.T) {
-	compiled := compiledWeir(t)
+	compiled := compiledWeir(t, hash.CRC)
 	b := newTestbed(t, 0)
 	plan, err := filepath.Abs("../../p4/testdata/setups/plan-shim.toml")
 	if err != nil {
@@ -76,7 +78,7 @@ func TestP4QueuedPackets(t *testing.T) {
 	if r := p.report(t); r.Received != n || r.Forwarded != n || !r.Balanced {
 		t.Errorf("%d of %d packets received, %d forwarded, dropped %v: the switch did not wait for its queue", r.Received, n, r.Forwarded, r.Dropped)
 	}
-	m := readMeasured(t, spool)["s1"]
+	m := readMeasured(t, spool, hash.CRC)["s1"]
 	if m == nil {
 		t.Fatal("there are no records")
 	}

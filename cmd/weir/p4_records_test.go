@@ -20,7 +20,7 @@ import (
 )
 
 // measuredSwitch is a switch with all four systems; %[1]s is its name, %[2]s what it is, %[3]s the plan, %[4]s its
-// edge, %[5]s its port to the other switch, and 2^%[6]d ns its epochs and intervals.
+// edge, %[5]s its port to the other switch, 2^%[6]d ns its epochs and intervals, and %[7]v its hash family.
 const measuredSwitch = `
 [[switch]]
 name = "%[1]s"
@@ -28,7 +28,7 @@ name = "%[1]s"
 graph = ["parse", "oblivious", "lds_ingress", "patch", "pint", "disketch", "lds_egress"]
 
 [switch.config.switch]
-hash = "crc"
+hash = "%[7]v"
 
 [switch.config.stages.oblivious]
 unit = "packets"
@@ -122,22 +122,27 @@ type switchSums struct {
 // and queries answer about the P4 switch as about the other. What a busy machine keeps the P4 switch's control plane from
 // reading in time is missed, and the switches measure again, with epochs four times as long: it may then be held up for four times as long.
 func TestP4Records(t *testing.T) {
-	compiled, dir := compiledWeir(t), t.TempDir()
-	plan, err := filepath.Abs("../../p4/testdata/setups/plan-shim.toml")
+	t.Run("crc", func(t *testing.T) { testP4Records(t, hash.CRC, "plan-shim.toml") })
+	t.Run("xxhash", func(t *testing.T) { testP4Records(t, hash.XX, "plan-xxhash.toml") })
+}
+
+func testP4Records(t *testing.T, family hash.Family, plan string) {
+	compiled, dir := compiledWeir(t, family), t.TempDir()
+	plan, err := filepath.Abs("../../p4/testdata/setups/" + plan)
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "measured.toml")
 	for _, bits := range []int{31, 33, 35} {
 		text := fmt.Sprintf(measuredLab, time.Duration(2<<bits).Round(time.Millisecond)+100*time.Millisecond,
-			fmt.Sprintf(measuredSwitch, "s1", "", plan, "host", "core", bits),
-			fmt.Sprintf(measuredSwitch, "s2", fmt.Sprintf("kind = \"bmv2\"\nprogram = %q", compiled), plan, "host", "core", bits))
+			fmt.Sprintf(measuredSwitch, "s1", "", plan, "host", "core", bits, family),
+			fmt.Sprintf(measuredSwitch, "s2", fmt.Sprintf("kind = \"bmv2\"\nprogram = %q", compiled), plan, "host", "core", bits, family))
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		spool := filepath.Join(dir, fmt.Sprint("records", bits))
 		late := measureBoth(t, file, spool)
-		weir, p4 := bothMeasured(t, spool)
+		weir, p4 := bothMeasured(t, spool, family)
 		if late == 0 && !weir.heldUp() && !p4.heldUp() {
 			compareBoth(t, spool, weir, p4)
 			return
@@ -151,9 +156,9 @@ const forth, back = 1200, 1100
 
 // bothMeasured are the sums of the Weir switch and of the P4 switch. Each packet is in them, or missed: one that
 // the P4 switch's control plane did not read in time, or that came before an epoch's schedule, too.
-func bothMeasured(t *testing.T, spool string) (weir, p4 *switchSums) {
+func bothMeasured(t *testing.T, spool string, family hash.Family) (weir, p4 *switchSums) {
 	t.Helper()
-	all := readMeasured(t, spool)
+	all := readMeasured(t, spool, family)
 	weir, p4 = all["s1"], all["s2"]
 	if weir == nil || p4 == nil {
 		t.Fatalf("records are of %v", all)
@@ -253,8 +258,8 @@ func compareCells(t *testing.T, direction string, sent, received map[[2]int]lds.
 	}
 }
 
-// readMeasured adds up the records of a folder by switch.
-func readMeasured(t *testing.T, spool string) map[string]*switchSums {
+// readMeasured adds up the records of a folder by switch, which hash by a family.
+func readMeasured(t *testing.T, spool string, family hash.Family) map[string]*switchSums {
 	t.Helper()
 	all := map[string]*switchSums{}
 	err := export.ReadSpool(spool, func(h record.Header, body []byte) error {
@@ -263,7 +268,7 @@ func readMeasured(t *testing.T, spool string) map[string]*switchSums {
 			m = &switchSums{entries: map[oblivious.Rank]oblivious.Entry{}, cells: [2]map[[2]int]lds.Cell{{}, {}}}
 			all[h.Name] = m
 		}
-		if h.Hash != hash.CRC {
+		if h.Hash != family {
 			return fmt.Errorf("%s hashes by %v", h.Name, h.Hash)
 		}
 		return m.add(&h, body)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/p4/bmv2"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // TestP4SwitchFaults: what is wrong is said before anything runs, BMv2 installed or not.
@@ -30,6 +31,23 @@ func TestP4SwitchFaults(t *testing.T) {
 		status, out, errs := weir(append([]string{"p4", "switch"}, c.args...)...)
 		if status != statusUsage || out != "" || !strings.Contains(errs, c.want) || c.none != "" && strings.Contains(errs, c.none) {
 			t.Errorf("%v: status %d, %s%s", c.args, status, out, errs)
+		}
+	}
+}
+
+// TestP4SwitchFamilies: a compiled program of another hash family is refused before anything runs.
+func TestP4SwitchFamilies(t *testing.T) {
+	t.Setenv(bmv2.SwitchVariable, "/bin/true")
+	for _, c := range []struct{ config, program, want string }{
+		{p4SwitchOfXXHash, "crc_key", `the program hashes by "crc", and the configuration says "xxhash": use the program for that`},
+		{p4Switch1, "xxhash_seed", `the program hashes by "xxhash", and the configuration says "crc": use the program for that`},
+		{p4Switch1, "key_p", `the program does not say which hash family it has`},
+		{p4Switch1, "crc_key", `eth1`}, // there is no such interface
+		{p4SwitchOfXXHash, "xxhash_seed", `eth1`},
+	} {
+		status, out, errs := weir("p4", "switch", "-c", writeFile(t, c.config), "--program", p4Program(t, c.program))
+		if status != statusUsage || out != "" || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: status %d, %s%s", c.program, status, out, errs)
 		}
 	}
 }
@@ -81,9 +99,6 @@ kind = "bmv2"
 program = %q
 graph = ["parse", "l2"]
 
-[switch.config.switch]
-hash = "crc"
-
 [[link]]
 endpoints = ["h1", "s1:p0"]
 
@@ -112,7 +127,7 @@ window = 1
 
 // TestP4Bridge: a P4 switch bridges a lab of three hosts, floods, learns, and every counter adds up.
 func TestP4Bridge(t *testing.T) {
-	compiled, dir := compiledWeir(t), t.TempDir()
+	compiled, dir := compiledWeir(t, hash.XX), t.TempDir()
 	source := filepath.Join(dir, "p4bridge.toml")
 	if err := os.WriteFile(source, fmt.Appendf(nil, bridgeLab, compiled), 0o600); err != nil {
 		t.Fatal(err)

@@ -2,12 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/weirswitch/weir/p4/tables"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 const p4Switch1 = `
@@ -31,6 +33,60 @@ pairs = [["left", "right"]]
 [stages.oblivious]
 unit = "packets"
 `
+
+// p4SwitchOfXXHash is the same with the default hash family.
+var p4SwitchOfXXHash = strings.Replace(p4Switch1, "hash = \"crc\"\n", "", 1)
+
+// p4Program is a compiled program that has no more than the action by which the hash family is known: by the name of its
+// first parameter.
+func p4Program(t *testing.T, parameter string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "program.json")
+	text := fmt.Sprintf(`{"pipelines": [{}], "actions": [{"name": "ingress.derive.set_parse", "runtime_data": [{"name": %q}]}]}`, parameter)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// networkKey is a file with a key of the network.
+func networkKey(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "network.key")
+	if status, _, errs := weir("key", "new", path); status != 0 {
+		t.Fatal(errs)
+	}
+	return path
+}
+
+// TestP4TablesOfFamilies: of xxhash the program has seeds for keys, and no CRCs; of crc, keys made of seeds.
+func TestP4TablesOfFamilies(t *testing.T) {
+	for _, c := range []struct {
+		config, program string
+		key             uint64
+		crcs            bool
+	}{
+		{p4Switch1, "crc_key", hash.Key(0), true},
+		{p4SwitchOfXXHash, "xxhash_seed", 0, false},
+		{strings.Replace(p4SwitchOfXXHash, "[[port]]", "[stages.parse]\nseed = 77\n\n[[port]]", 1), "xxhash_seed", 77, false},
+	} {
+		file := writeFile(t, c.config)
+		for _, args := range [][]string{nil, {"--program", p4Program(t, c.program)}} {
+			status, commands, errs := weir(append([]string{"p4", "tables", "-c", file}, args...)...)
+			want := fmt.Sprintf("table_set_default ingress.derive.parse_config ingress.derive.set_parse %#x 0x0 0x0\n", c.key)
+			if status != 0 || !strings.Contains(commands, want) {
+				t.Errorf("%s: status %d, %s; there is no %s in %s", c.program, status, errs, want, commands)
+			}
+			if has := strings.Contains(commands, "set_crc32_parameters"); has != (c.crcs && args == nil) {
+				t.Errorf("%s: CRCs are configured: %v", c.program, has)
+			}
+		}
+		status, request, errs := weir("p4", "tables", "-c", file, "--format", "p4runtime")
+		if status != 0 || !strings.Contains(request, "table_entry") {
+			t.Errorf("%s: status %d, %s", c.program, status, errs)
+		}
+	}
+}
 
 // TestP4Tables: a configuration becomes commands, a file of them, and what
 // changes with epochs alone.
@@ -71,14 +127,21 @@ func TestP4Tables(t *testing.T) {
 // TestP4TablesFaults: each is reported on its own line, with file, line and key, those
 // of P4 and of the configuration itself, and the status is that of usage.
 func TestP4TablesFaults(t *testing.T) {
-	good := writeFile(t, p4Switch1)
+	good, xxhash := writeFile(t, p4Switch1), writeFile(t, p4SwitchOfXXHash)
+	crcProgram, xxhashProgram, oldProgram := p4Program(t, "crc_key"), p4Program(t, "xxhash_seed"), p4Program(t, "key_p")
+	xxhashInfo := writeFile(t, `tables { preamble { id: 1 name: "ingress.derive.parse_config" } }
+actions { preamble { id: 2 name: "ingress.derive.set_parse" } params { id: 1 name: "xxhash_seed" bitwidth: 64 } }`)
 	for _, c := range []struct {
 		args []string
 		want []string
 	}{
-		{[]string{"-c", writeFile(t, strings.NewReplacer(`hash = "crc"`, "", `unit = "packets"`, `unit = "bytes"`).Replace(p4Switch1))}, []string{
-			`s1.toml:2: switch.hash: a P4 target cannot compute "xxhash": set hash = "crc" on all switches of the network`,
+		{[]string{"-c", writeFile(t, strings.Replace(p4Switch1, `hash = "crc"`, fmt.Sprintf("key = %q", networkKey(t)), 1))}, []string{
+			`s1.toml:2: switch.hash: the program cannot compute "aes", of which a hash takes ten rounds of AES and more: set hash = "xxhash" or "crc" on all switches of the network, and no key`,
 		}},
+		{[]string{"-c", xxhash, "--program", crcProgram}, []string{crcProgram + `: the program hashes by "crc", and the configuration says "xxhash": use the program for that (make p4 compiles both), or set hash = "crc" on all switches of the network`}},
+		{[]string{"-c", good, "--program", xxhashProgram}, []string{xxhashProgram + `: the program hashes by "xxhash", and the configuration says "crc": use the program for that`}},
+		{[]string{"-c", good, "--program", oldProgram}, []string{oldProgram + `: the program does not say which hash family it has`}},
+		{[]string{"-c", good, "--format", "p4runtime", "--p4info", xxhashInfo}, []string{xxhashInfo + `: the program hashes by "xxhash", and the configuration says "crc"`}},
 		{[]string{"-c", writeFile(t, strings.Replace(p4Switch1, `"packets"`, `"stones"`, 1))}, []string{`s1.toml:19: stages.oblivious: unit = "stones": choose "bytes" or "packets"`}},
 		{[]string{"-c", good, "--format", "xml"}, []string{`--format "xml": choose commands or p4runtime`}},
 		{[]string{"-c", good, "--json"}, []string{"--json reports what was written: name a file with -o"}},

@@ -62,20 +62,19 @@ func find(name, variable string) (string, error) {
 // Compile makes a program's JSON for simple_switch. Defines are preprocessor names, such as
 // "WEIR_GIVEN_TIME". A warning of the compiler is an error.
 func (t Tools) Compile(ctx context.Context, source, json string, defines ...string) error {
-	var args []string
-	for _, d := range defines {
-		args = append(args, "-D"+d)
-	}
-	return t.compile(ctx, source, json, args...)
+	return t.compile(ctx, source, json, defines)
 }
 
 // CompileWithInfo makes the program's P4Info too, which P4Runtime needs, as text.
-func (t Tools) CompileWithInfo(ctx context.Context, source, json, info string) error {
-	return t.compile(ctx, source, json, "--p4runtime-files", info)
+func (t Tools) CompileWithInfo(ctx context.Context, source, json, info string, defines ...string) error {
+	return t.compile(ctx, source, json, defines, "--p4runtime-files", info)
 }
 
-func (t Tools) compile(ctx context.Context, source, json string, more ...string) error {
+func (t Tools) compile(ctx context.Context, source, json string, defines []string, more ...string) error {
 	args := append([]string{"--std", "p4-16", "--Werror", "-o", json}, more...)
+	for _, d := range defines {
+		args = append(args, "-D"+d)
+	}
 	out, err := exec.CommandContext(ctx, t.Compiler, append(args, source)...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("compile %s: %w: %s", source, err, strings.TrimSpace(string(out)))

@@ -16,25 +16,6 @@ typedef bit<16> flags_t;
 typedef bit<8> fault_t;
 typedef bit<8> reason_t;
 
-// A hash of the crc family (see hash.p4): a is its high half, CRC-32 of the second
-// round, b its low half, CRC-32C.
-struct hash_t {
-    bit<32> a;
-    bit<32> b;
-}
-
-// The first-round CRCs of a message, which do not depend on the seed.
-struct crcs_t {
-    bit<32> p; // CRC-32
-    bit<32> q; // CRC-32C
-}
-
-// A member of the family: the halves of hash.Key(seed), from the control plane.
-struct hash_key_t {
-    bit<32> p;
-    bit<32> q;
-}
-
 // EtherTypes (pipeline/header).
 #define TYPE_IPV4 16w0x0800
 #define TYPE_ARP 16w0x0806

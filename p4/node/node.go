@@ -29,6 +29,7 @@ import (
 	"github.com/weirswitch/weir/p4/tables"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/clock"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // Options are what a node has beside its configuration.
@@ -117,6 +118,11 @@ func Start(ctx context.Context, c *config.Config, o Options) (_ *Node, err error
 	if err != nil {
 		return nil, err
 	}
+	if !fromSource {
+		if err := checkProgram(o.Program, c.Switch.Hash); err != nil {
+			return nil, err
+		}
+	}
 	if n.here, err = netns.Current(); err != nil {
 		return nil, err
 	}
@@ -138,7 +144,10 @@ func Start(ctx context.Context, c *config.Config, o Options) (_ *Node, err error
 		}
 		defer os.RemoveAll(dir)
 		compiled = filepath.Join(dir, "weir.json")
-		if err := programs.Compile(ctx, o.Program, compiled); err != nil {
+		if err := programs.Compile(ctx, o.Program, compiled, tables.Defines(c.Switch.Hash)...); err != nil {
+			return nil, err
+		}
+		if err := checkProgram(compiled, c.Switch.Hash); err != nil {
 			return nil, err
 		}
 	}
@@ -152,6 +161,22 @@ func Start(ctx context.Context, c *config.Config, o Options) (_ *Node, err error
 		}
 	}
 	return n, n.load(n.sw)
+}
+
+// checkProgram reports a compiled program that hashes by another family than the switch.
+func checkProgram(compiled string, f hash.Family) error {
+	text, err := os.ReadFile(compiled)
+	if err != nil {
+		return fmt.Errorf("read a compiled program: %w", err)
+	}
+	program, err := tables.ReadProgram(text)
+	if err == nil {
+		err = program.CheckFamily(f)
+	}
+	if err != nil {
+		return fmt.Errorf("the compiled program %s: %w", compiled, err)
+	}
+	return nil
 }
 
 // target is a switch that has just started: a [bmv2.Switch].

@@ -3,6 +3,8 @@ package tables
 import (
 	"strings"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 func TestWriteCommands(t *testing.T) {
@@ -41,18 +43,18 @@ mc_node_associate 2 2
 	}
 }
 
-func TestCalculations(t *testing.T) {
-	names, err := Calculations([]byte(`{"pipelines": [{}], "calculations": [
+func TestReadProgram(t *testing.T) {
+	p, err := ReadProgram([]byte(`{"pipelines": [{}], "calculations": [
 		{"name": "calc", "algo": "crc32"}, {"name": "calc_0", "algo": "crc32_custom"}, {"name": "calc_1", "algo": "crc32_custom"}]}`))
-	if err != nil || strings.Join(names, " ") != "calc_0 calc_1" {
-		t.Error(names, err)
+	if err != nil || strings.Join(p.CRC32C, " ") != "calc_0 calc_1" {
+		t.Error(p, err)
 	}
 	for _, bad := range []string{"", "{}", "[]", `{"pipelines": 3}`} {
-		if names, err := Calculations([]byte(bad)); err == nil {
+		if names, err := ReadProgram([]byte(bad)); err == nil {
 			t.Errorf("%q is taken for a program with %v", bad, names)
 		}
 	}
-	if len(WeirCalculations()) == 0 {
+	if len(WeirCalculations(hash.CRC)) == 0 {
 		t.Error("our program has no CRC-32C")
 	}
 }

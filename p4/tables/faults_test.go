@@ -25,18 +25,18 @@ func faultsOf(t *testing.T, s *Switch) []string {
 
 // TestFaults: all that the target cannot do is said at once, with key and remedy.
 func TestFaults(t *testing.T) {
-	got := faultsOf(t, load(t, "impossible.toml"))
+	s := load(t, "impossible.toml")
+	s.Hash = hash.AES
+	got := faultsOf(t, s)
 	want := []string{
-		`switch.hash: a P4 target cannot compute "xxhash": set hash = "crc" on all switches of the network`,
+		`switch.hash: the program cannot compute "aes", of which a hash takes ten rounds of AES and more: set hash = "xxhash" or "crc" on all switches of the network, and no key`,
 		`switch.graph[3]: the program has no stage acl: it has parse, oblivious, lds_ingress, patch, l2, l3, pint, disketch, lds_egress`,
 		`switch.graph[6]: the program has pint in front of disketch: write the graph in its order, parse, oblivious, lds_ingress, patch, l2, l3, pint, disketch, lds_egress`,
 		`stages.l2.table_size: 20000: the program's table holds 16384: choose at most that`,
 		`stages.l2.storm: the program limits no floods: remove the limits`,
-		`stages.pint.next_plan: plan 9: hash "xxhash": a P4 target has "crc": make the plan with it (weir plan --hash crc)`,
 		`stages.pint.next_plan: plan 9: bits 32: the program's digest has 2 bytes: make a plan of 9 to 16 bits`,
 		`stages.pint.next_plan: plan 9: query "path": the program writes paths as one instance of hashed values in at most two layers: use code = "hashed", instances = 1, no vector and one or two [[query.static.layer]]`,
 		`stages.pint.feedback_port: the program sends no feedback: leave it out`,
-		`stages.pint.plan: plan 1: hash "xxhash": a P4 target has "crc": make the plan with it (weir plan --hash crc)`,
 		`stages.pint.plan: plan 1: query "path": the program writes paths as one instance of hashed values in at most two layers: use code = "hashed", instances = 1, no vector and one or two [[query.static.layer]]`,
 		`stages.disketch.fragment[0].kind: the program has no tower, of which a packet reads both counters before it writes one: choose "countsketch", "countmin" or "univmon"`,
 		`stages.disketch.fragment[0].candidates: a P4 target does not remember the keys of heavy flows: set candidates = -1`,
@@ -166,4 +166,31 @@ func TestFaultsOfPlans(t *testing.T) {
 			t.Errorf("%s: said %q, want %q", c.name, got, want)
 		}
 	}
+}
+
+// TestFaultsOfFamilies: a plan is of the switch's family, but for the built-in one, which takes it.
+func TestFaultsOfFamilies(t *testing.T) {
+	for _, c := range []struct {
+		plan string
+		of   hash.Family
+		want []string
+	}{
+		{"testdata/plan.toml", hash.CRC, nil},
+		{planOfXXHash(t, "testdata/plan.toml"), hash.XX, nil},
+		{"testdata/plan.toml", hash.XX, []string{`stages.pint.plan: plan 3: hash "crc", and the switch has "xxhash": make the plan with that (weir plan --hash xxhash)`}},
+		{planOfXXHash(t, "testdata/plan.toml"), hash.CRC, []string{`stages.pint.plan: plan 3: hash "xxhash", and the switch has "crc": make the plan with that (weir plan --hash crc)`}},
+		{"", hash.CRC, faultsOfDefaultPlan},
+		{"", hash.XX, faultsOfDefaultPlan},
+	} {
+		config := stage.DefaultConfig()
+		config.Plan = c.plan
+		s := &Switch{ID: 1, Hash: c.of, Graph: []string{"parse", "patch", "pint"}, Ports: []pipeline.Port{{Name: "p0"}}, Stages: map[string]any{"pint": &config}}
+		if got := faultsOf(t, s); !slices.Equal(got, c.want) {
+			t.Errorf("plan %s, switch %v: said %q, want %q", c.plan, c.of, got, c.want)
+		}
+	}
+}
+
+var faultsOfDefaultPlan = []string{
+	`stages.pint.plan: plan 1: query "path": the program writes paths as one instance of hashed values in at most two layers: use code = "hashed", instances = 1, no vector and one or two [[query.static.layer]]`,
 }

@@ -25,9 +25,8 @@ func (b *builder) parse() {
 		plan, err := p.SourcePlan()
 		carrier = carrier || err == nil && plan.Carrier == pintplan.CarrierIPID
 	}
-	key := keyOf(c.Seed)
-	b.byDefault(parseControl+".parse_config", act(parseControl+".set_parse",
-		param("key_p", key.p), param("key_q", key.q), param("carrier", oneBit(carrier)), param("drop", oneBit(c.Malformed == parse.Drop))))
+	b.byDefault(parseControl+".parse_config", act(parseAction,
+		b.key(programOf(b.Hash).parameter, c.Seed), param("carrier", oneBit(carrier)), param("drop", oneBit(c.Malformed == parse.Drop))))
 	b.out.Clones = append(b.out.Clones, Clone{cpuSession, b.CPUPort})
 }
 

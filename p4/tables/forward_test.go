@@ -28,7 +28,7 @@ func TestPatch(t *testing.T) {
 		t.Errorf("clone sessions %v", x.Clones)
 	}
 	_, p := x.apply(parseControl + ".parse_config")
-	if k := hash.Key(11); p["key_p"] != k>>32 || p["key_q"] != k&0xffffffff || p["carrier"] != 0 || p["drop"] != 0 {
+	if p["crc_key"] != hash.Key(11) || p["carrier"] != 0 || p["drop"] != 0 {
 		t.Errorf("the parser's configuration is %v", p)
 	}
 }
@@ -106,8 +106,9 @@ func TestNoMember(t *testing.T) {
 
 // TestRouter: addresses go where the stage's own table says, and flows to the next
 // hop that l3.Pick says.
-func TestRouter(t *testing.T) {
-	s := load(t, "router.toml")
+func TestRouter(t *testing.T) { eachFamily(t, "router.toml", testRouter) }
+
+func testRouter(t *testing.T, s *Switch) {
 	x := build(t, s)
 	m, err := l3.New(*s.Stages["l3"].(*l3.Config), pipeline.Env{ID: s.ID, Ports: s.Ports, Workers: 1, Hash: s.Hash})
 	if err != nil {
@@ -135,7 +136,7 @@ func TestRouter(t *testing.T) {
 		if want.Kind != l3.TableForward {
 			continue
 		}
-		h := family(k["key_p"], k["key_q"], little(uint64(flow), 8))
+		h := x.hash(k["of_hops"], little(uint64(flow), 8))
 		choice, _ := bits.Mul64(uint64(h.a)<<32|uint64(h.b), p["count"])
 		_, hop := x.apply(l3Control+".next_hops", p["first_hop"]+choice)
 		to := want.Hops[hash.Reduce(s.Hash.Uint64(uint64(s.ID), uint64(flow)), uint64(len(want.Hops)))] // l3.Pick

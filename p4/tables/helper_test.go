@@ -3,20 +3,60 @@ package tables
 import (
 	"hash/crc32"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // load reads a configuration of testdata.
 func load(t *testing.T, name string) *Switch {
 	t.Helper()
-	text, err := os.ReadFile("testdata/" + name)
+	return read(t, readFile(t, "testdata/"+name))
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return read(t, string(text))
+	return string(text)
+}
+
+// eachFamily runs a test with a configuration of testdata as it is, and with its plan, for the family xxhash.
+func eachFamily(t *testing.T, name string, test func(t *testing.T, s *Switch)) {
+	t.Run("crc", func(t *testing.T) { test(t, load(t, name)) })
+	t.Run("xxhash", func(t *testing.T) {
+		text := ofXXHash(t, readFile(t, "testdata/"+name))
+		if _, rest, ok := strings.Cut(text, `plan = "`); ok {
+			plan, _, _ := strings.Cut(rest, `"`)
+			text = strings.ReplaceAll(text, plan, planOfXXHash(t, plan))
+		}
+		test(t, read(t, text))
+	})
+}
+
+// planOfXXHash is a file with a plan for the family xxhash.
+func planOfXXHash(t *testing.T, plan string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), filepath.Base(plan))
+	if err := os.WriteFile(path, []byte(ofXXHash(t, readFile(t, plan))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func ofXXHash(t *testing.T, text string) string {
+	t.Helper()
+	changed := strings.Replace(text, `hash = "crc"`, `hash = "xxhash"`, 1)
+	if changed == text {
+		t.Fatal("the text has no hash")
+	}
+	return changed
 }
 
 func read(t *testing.T, text string) *Switch {
@@ -41,13 +81,14 @@ func build(t *testing.T, s *Switch) *target {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newTarget(c)
+	return newTarget(c, s.Hash)
 }
 
 // target looks contents up as a P4 switch does. It knows none of Weir's code but these
 // tables, so that what is computed by it is what the program computes.
 type target struct {
 	*Contents
+	family    hash.Family
 	tables    map[string][]*Entry
 	exact     map[string]map[string]*Entry    // of tables with exact keys alone
 	prefixes  map[string]map[[2]uint64]*Entry // of tables with one LPM key: by length and the prefix
@@ -55,8 +96,8 @@ type target struct {
 	registers map[string]map[int]uint64
 }
 
-func newTarget(c *Contents) *target {
-	t := &target{Contents: c, tables: map[string][]*Entry{}, exact: map[string]map[string]*Entry{}, prefixes: map[string]map[[2]uint64]*Entry{},
+func newTarget(c *Contents, f hash.Family) *target {
+	t := &target{Contents: c, family: f, tables: map[string][]*Entry{}, exact: map[string]map[string]*Entry{}, prefixes: map[string]map[[2]uint64]*Entry{},
 		defaults: map[string]*Action{}, registers: map[string]map[int]uint64{}}
 	for i := range c.Entries {
 		e := &c.Entries[i]
@@ -159,8 +200,12 @@ func (e *Entry) matches(keys []uint64) (ok bool) {
 	return true
 }
 
-// The crc family as p4/v1model/hash.p4 has it, of the standard library's CRCs.
+// A hash as p4/v1model/hash.p4 has it.
 type hashed struct{ a, b uint32 }
+
+// whole are both halves, and turned both the other way round.
+func (h hashed) whole() uint64  { return uint64(h.a)<<32 | uint64(h.b) }
+func (h hashed) turned() uint64 { return uint64(h.b)<<32 | uint64(h.a) }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -173,13 +218,18 @@ func little(v uint64, n int) (b []byte) {
 	return b
 }
 
-func family(p, q uint64, message ...[]byte) hashed {
+// hash is that of the program: of crc by the standard library's CRCs, of xxhash by the library's XXH64 of bytes.
+func (t *target) hash(key uint64, message ...[]byte) hashed {
 	var m []byte
 	for _, part := range message {
 		m = append(m, part...)
 	}
-	v := crc32.Checksum(m, castagnoli) + uint32(q)
-	u := crc32.ChecksumIEEE(m) + uint32(p) + v
+	if t.family == hash.XX {
+		h := hash.Bytes(key, m)
+		return hashed{uint32(h >> 32), uint32(h)}
+	}
+	v := crc32.Checksum(m, castagnoli) + uint32(key)
+	u := crc32.ChecksumIEEE(m) + uint32(key>>32) + v
 	joined := []byte{byte(u >> 24), byte(u >> 16), byte(u >> 8), byte(u), byte(v >> 24), byte(v >> 16), byte(v >> 8), byte(v)}
 	return hashed{crc32.ChecksumIEEE(joined), crc32.Checksum(joined, castagnoli)}
 }

@@ -24,8 +24,7 @@ func (b *builder) l3(c *l3.Config) {
 		b.fault("stages.l3", "%w", err)
 		return
 	}
-	key := keyOf(uint64(b.ID))
-	b.byDefault(l3Control+".l3_config", act(l3Control+".set_switch", param("key_p", key.p), param("key_q", key.q)))
+	b.byDefault(l3Control+".l3_config", act(l3Control+".set_switch", b.key("of_hops", uint64(b.ID))))
 	ports, prefixes := m.Tables()
 	for i := range ports {
 		p := &ports[i]

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // TestLatencyLayout: the register is where this package looks for it, and as large.
@@ -25,7 +27,7 @@ func TestLatencyLayout(t *testing.T) {
 			t.Errorf("%s is %s in p4/include, %d here", name, m[1], want)
 		}
 	}
-	r, ok := WeirInfo().registers[LatencyRegister]
+	r, ok := WeirInfo(hash.CRC).registers[LatencyRegister]
 	if !ok || r.Size != LatencyCells {
 		t.Errorf("register %s: %+v, %v, want %d cells", LatencyRegister, r, ok, LatencyCells)
 	}

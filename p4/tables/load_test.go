@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/p4/bmv2/bmv2test"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // loadInto: simple_switch with a compiled program takes all commands of a configuration,
@@ -15,7 +16,7 @@ func loadInto(t *testing.T, program, name string) {
 	s := bmv2test.Start(t, bmv2test.Find(t), program, "wp4tab")
 	var commands bytes.Buffer
 	c := build(t, load(t, name)).Contents
-	if err := c.WriteCommands(&commands, WeirCalculations()); err != nil {
+	if err := c.WriteCommands(&commands, WeirCalculations(hash.CRC)); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Load(commands.String()); err != nil {

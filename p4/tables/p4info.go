@@ -1,19 +1,15 @@
 package tables
 
 import (
-	_ "embed"
 	"errors"
 	"fmt"
 
 	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
-)
 
-// weirInfo is what the compiler says of p4/v1model/weir.p4: names, ids, widths.
-//
-//go:embed weir.p4info.txtpb
-var weirInfo []byte
+	"github.com/weirswitch/weir/telemetry/hash"
+)
 
 // Info are the names and ids of a compiled program's tables, actions and registers.
 type Info struct {
@@ -21,15 +17,6 @@ type Info struct {
 	actions   map[string]*p4config.Action
 	registers map[string]*p4config.Register
 	digests   map[string]*p4config.Digest
-}
-
-// WeirInfo is that of p4/v1model/weir.p4.
-func WeirInfo() *Info {
-	i, err := ReadInfo(weirInfo)
-	if err != nil {
-		panic("tables: the embedded P4Info cannot be read: " + err.Error())
-	}
-	return i
 }
 
 // ReadInfo reads a P4Info message, in protobuf's text or binary form.
@@ -65,6 +52,15 @@ func ReadInfo(data []byte) (*Info, error) {
 var matches = map[p4config.MatchField_MatchType]Match{
 	p4config.MatchField_EXACT: Exact, p4config.MatchField_LPM: LPM,
 	p4config.MatchField_TERNARY: Ternary, p4config.MatchField_RANGE: Range,
+}
+
+// CheckFamily says whether the program hashes as a switch does.
+func (i *Info) CheckFamily(f hash.Family) error {
+	name := ""
+	if a := i.actions[parseAction]; a != nil && len(a.Params) > 0 {
+		name = a.Params[0].Name
+	}
+	return checkFamily(name, f)
 }
 
 // Check says where contents do not fit to the program: names, order, widths, sizes.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/weirswitch/weir/pipeline"
 	stage "github.com/weirswitch/weir/stages/pint"
-	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/encode"
 	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
@@ -73,6 +72,9 @@ func (b *builder) plans(c *stage.Config) (live []livePlan) {
 	if err != nil {
 		b.fault("stages.pint", "%w", err)
 	}
+	if c.Plan == "" && len(plans) > 0 {
+		plans[0].Hash = b.Hash // the built-in plan has the switch's family
+	}
 	for i, p := range plans {
 		key := "stages.pint." + planTables[i].plan
 		b.layout(key, p)
@@ -87,8 +89,8 @@ func (b *builder) plans(c *stage.Config) (live []livePlan) {
 
 // layout says what of a plan the program cannot do, but for queries.
 func (b *builder) layout(key string, p *pintplan.Plan) {
-	if p.Hash != hash.CRC {
-		b.fault(key, "plan %d: hash %q: a P4 target has %q: make the plan with it (weir plan --hash %v)", p.ID, p.Hash, hash.CRC, hash.CRC)
+	if b.hasFamily() && p.Hash != b.Hash {
+		b.fault(key, "plan %d: hash %q, and the switch has %q: make the plan with that (weir plan --hash %v)", p.ID, p.Hash, b.Hash, b.Hash)
 	}
 	if least := digestBits - 7; p.Bits < least || p.Bits > digestBits {
 		b.fault(key, "plan %d: bits %d: the program's digest has 2 bytes: make a plan of %d to %d bits", p.ID, p.Bits, least, digestBits)
@@ -239,14 +241,12 @@ func (b *builder) encoder(encoder string, e *encode.Encoder, q queries) {
 			b.path(encoder, path)
 		}
 	}
-	set, writer, value := keyOf(seeds.Set), keyOf(seeds.Writer), keyOf(valueSeed)
 	b.byDefault(encoder+".keys", act(encoder+".set_keys", param("of_switch", Number(uint64(b.ID))),
-		param("set_p", set.p), param("set_q", set.q), param("writer_p", writer.p), param("writer_q", writer.q),
-		param("value_p", value.p), param("value_q", value.q)))
+		b.key("of_set", seeds.Set), b.key("of_writer", seeds.Writer), b.key("of_path", valueSeed)))
 	b.sets(encoder, sets, q)
 	for hop, most := range e.Reservoir() {
 		if hop > 0 {
-			b.entry(encoder+".sample", act(encoder+".sample_up_to", param("most", high(most))), exact("hop", Number(uint64(hop))))
+			b.entry(encoder+".sample", act(encoder+".sample_up_to", param("most", Number(most))), exact("hop", Number(uint64(hop))))
 		}
 	}
 	for _, c := range []struct {
@@ -288,18 +288,18 @@ func (b *builder) sets(encoder string, sets []encode.Set, q queries) {
 func (b *builder) path(encoder string, path *encode.PathTable) {
 	from := uint64(0)
 	for number, l := range path.Layers {
-		to := uint64(1<<32 - 1)
+		to := uint64(1<<64 - 1)
 		if number == 0 && len(path.Layers) > 1 {
-			to = path.UpTo >> 32
+			to = path.UpTo
 		}
 		b.out.Entries = append(b.out.Entries, Entry{
 			Table: encoder + ".layer", Priority: number + 1,
-			Keys:   []Key{{Field: "q.b", Match: Range, Value: Number(from), High: Number(to)}},
+			Keys:   []Key{{Field: "turned", Match: Range, Value: Number(from), High: Number(to)}},
 			Action: act(encoder+".set_layer", param("number", Number(uint64(number))), param("overwriting", oneBit(l.Overwrites))),
 		})
 		from = to + 1
 		for hop := 1; hop <= pint.MaxHops; hop++ {
-			b.entry(encoder+".path_writes", act(encoder+".path_up_to", param("most", high(l.Accept[hop]))),
+			b.entry(encoder+".path_writes", act(encoder+".path_up_to", param("most", Number(l.Accept[hop]))),
 				exact("layer_number", Number(uint64(number))), exact("hop", Number(uint64(hop))))
 		}
 	}
@@ -315,16 +315,4 @@ func stepOf(sets []encode.Set, q *pint.Query) *encode.Step {
 		}
 	}
 	return nil
-}
-
-// high is the high half of a threshold, which is all that targets compare: hashes
-// of the family crc are accepted up to it with all lower bits set.
-func high(threshold uint64) Value { return Number(threshold >> 32) }
-
-// halves are those of a hash's key.
-type halves struct{ p, q Value }
-
-func keyOf(seed uint64) halves {
-	k := hash.Key(seed)
-	return halves{Number(k >> 32), Number(k & (1<<32 - 1))}
 }

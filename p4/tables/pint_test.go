@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	stage "github.com/weirswitch/weir/stages/pint"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/encode"
 	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
@@ -23,11 +24,11 @@ func (t *target) code(instance string, value, round, top uint64) uint64 {
 // encode is a control pint_encoder.
 func (t *target) encode(encoder string, id uint64, hop int, digest uint64, v *pint.Observed) uint64 {
 	_, k := t.apply(encoder + ".keys")
-	q := family(k["set_p"], k["set_q"], little(id, 8))
-	g := family(k["writer_p"], k["writer_q"], little(id, 8), little(uint64(hop), 8))
-	h := family(k["value_p"], k["value_q"], little(k["of_switch"], 8), little(id, 8))
+	q := t.hash(k["of_set"], little(id, 8))
+	g := t.hash(k["of_writer"], little(id, 8), little(uint64(hop), 8))
+	h := t.hash(k["of_path"], little(k["of_switch"], 8), little(id, 8))
 	_, set := t.apply(encoder+".query_set", uint64(q.a))
-	_, layer := t.apply(encoder+".layer", uint64(q.b))
+	_, layer := t.apply(encoder+".layer", q.turned())
 	_, path := t.apply(encoder+".path_writes", layer["number"], uint64(hop))
 	_, sample := t.apply(encoder+".sample", uint64(hop))
 	round := uint64(q.b & 0xffff)
@@ -35,13 +36,13 @@ func (t *target) encode(encoder string, id uint64, hop int, digest uint64, v *pi
 	congestion := t.code(encoder+".congestion_code", v[pint.EgressUtilisation], round, set["of_congestion"])
 
 	at := func(name string) (mask, shift uint64) { return set["of_"+name], set[name+"_at"] }
-	if mask, shift := at("path"); uint64(g.a) <= path["most"] {
+	if mask, shift := at("path"); g.whole() <= path["most"] {
 		if layer["overwriting"] == 1 {
 			digest &^= mask << shift
 		}
 		digest ^= uint64(h.b) & mask << shift
 	}
-	if mask, shift := at("latency"); uint64(g.b) <= sample["most"] {
+	if mask, shift := at("latency"); g.turned() <= sample["most"] {
 		digest = digest&^(mask<<shift) | latency<<shift
 	}
 	if mask, shift := at("congestion"); congestion > digest>>shift&mask {
@@ -65,17 +66,20 @@ func values(r *rand.Rand, n int) (all []uint64) {
 // tables say is what the Go encoder of each plan does.
 func TestEncoder(t *testing.T) {
 	for name, next := range map[string]string{"switch.toml": "../testdata/setups/plan-ttl.toml", "bridge.toml": ""} {
-		s := load(t, name)
-		config := s.Stages["pint"].(*stage.Config)
-		config.NextPlan = next
-		x := build(t, s)
-		plans, err := config.LivePlans()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, plan := range plans {
-			encodes(t, s, x, planTables[i].encoder, plan)
-		}
+		eachFamily(t, name, func(t *testing.T, s *Switch) {
+			config := s.Stages["pint"].(*stage.Config)
+			if config.NextPlan = next; next != "" && s.Hash == hash.XX {
+				config.NextPlan = planOfXXHash(t, next)
+			}
+			x := build(t, s)
+			plans, err := config.LivePlans()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, plan := range plans {
+				encodes(t, s, x, planTables[i].encoder, plan)
+			}
+		})
 	}
 }
 
@@ -100,10 +104,10 @@ func encodes(t *testing.T, s *Switch, x *target, encoder string, plan *pintplan.
 	}
 }
 
-// TestThresholds: just at and just behind each threshold, the table says what the
-// encoder's number says.
-func TestThresholds(t *testing.T) {
-	s := load(t, "switch.toml")
+// TestThresholds: the tables' thresholds are the encoder's numbers.
+func TestThresholds(t *testing.T) { eachFamily(t, "switch.toml", testThresholds) }
+
+func testThresholds(t *testing.T, s *Switch) {
 	x := build(t, s)
 	plan, err := s.Stages["pint"].(*stage.Config).SourcePlan()
 	if err != nil {
@@ -119,28 +123,18 @@ func TestThresholds(t *testing.T) {
 			continue
 		}
 		_, sample := x.apply(pintControl+".encoder.sample", uint64(hop))
-		same(t, "sample", hop, sample["most"], bits.RotateLeft64(want, 32))
+		same(t, "sample", hop, sample["most"], want)
 		for number, layer := range path.Layers {
 			_, p := x.apply(pintControl+".encoder.path_writes", uint64(number), uint64(hop))
-			same(t, "path", hop, p["most"], bits.RotateLeft64(layer.Accept[hop], 32))
+			same(t, "path", hop, p["most"], layer.Accept[hop])
 		}
 	}
 }
 
-// same: 32 bits of a hash are accepted up to most, whatever the others are, just as by a
-// threshold of 64 bits, whose deciding half is given as the low one.
 func same(t *testing.T, what string, hop int, most, threshold uint64) {
 	t.Helper()
-	threshold = bits.RotateLeft64(threshold, 32)
-	for _, half := range []uint64{0, most, most + 1, 1<<32 - 1} {
-		if half > 1<<32-1 {
-			continue
-		}
-		for _, rest := range []uint64{0, 1<<32 - 1} {
-			if got, want := half <= most, half<<32|rest <= threshold; got != want {
-				t.Errorf("%s, hop %d: of hash %#x%08x the table says %v, the encoder %v", what, hop, half, rest, got, want)
-			}
-		}
+	if most != threshold {
+		t.Errorf("%s, hop %d: the table says %#x, the encoder %#x", what, hop, most, threshold)
 	}
 }
 

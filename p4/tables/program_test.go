@@ -14,6 +14,7 @@ import (
 	"github.com/weirswitch/weir/p4/bmv2"
 	"github.com/weirswitch/weir/p4/bmv2/bmv2test"
 	p4 "github.com/weirswitch/weir/p4/tables/p4rt"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 func TestMain(m *testing.M) {
@@ -26,10 +27,10 @@ func TestMain(m *testing.M) {
 func TestContentsFit(t *testing.T) {
 	for _, name := range []string{"switch.toml", "bridge.toml", "router.toml", "sketches.toml"} {
 		c := build(t, load(t, name)).Contents
-		if err := WeirInfo().Check(c); err != nil {
+		if err := WeirInfo(hash.CRC).Check(c); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		r, err := c.writeRequest(WeirInfo(), Target{Election: 1})
+		r, err := c.writeRequest(WeirInfo(hash.CRC), Target{Election: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,28 +53,61 @@ func TestProgram(t *testing.T) {
 	if err != nil {
 		bmv2test.Missing(t, fmt.Errorf("the embedded P4Info is compared with the sources' names only: %w", err))
 	}
-	dir := t.TempDir()
-	out, infoFile := filepath.Join(dir, "weir.json"), filepath.Join(dir, "weir.p4info.txtpb")
-	if err := tools.CompileWithInfo(context.Background(), "../v1model/weir.p4", out, infoFile); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.ReadFile(infoFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, err := Calculations(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "weir.p4info.txtpb", string(info))
-	golden(t, "weir.calculations", strings.Join(names, "\n")+"\n")
+	compiled := compileWeir(t, tools, hash.CRC)
+	golden(t, "weir.p4info.txtpb", string(compiled.info))
+	golden(t, "weir.calculations", strings.Join(compiled.program.CRC32C, "\n")+"\n")
 	for _, name := range []string{"switch.toml", "bridge.toml", "router.toml", "sketches.toml"} {
-		t.Run(name, func(t *testing.T) { loadInto(t, out, name) })
+		t.Run(name, func(t *testing.T) { loadInto(t, compiled.file, name) })
 	}
+	for _, f := range []hash.Family{hash.CRC, hash.XX} {
+		compiled := compileWeir(t, tools, f)
+		if string(compiled.info) != string(infoOf(f)) {
+			t.Errorf("the P4Info for %q is not the embedded one, but for the name of a parameter", f)
+		}
+		if !slices.Equal(compiled.program.CRC32C, WeirCalculations(f)) {
+			t.Errorf("the program for %q has the CRC-32Cs %q, known are %q", f, compiled.program.CRC32C, WeirCalculations(f))
+		}
+		info, err := ReadInfo(compiled.info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range []hash.Family{hash.CRC, hash.XX, hash.AES} {
+			for _, err := range []error{compiled.program.CheckFamily(other), info.CheckFamily(other)} {
+				if (err == nil) != (other == f) {
+					t.Errorf("a program for %q and a switch with %q: %v", f, other, err)
+				}
+			}
+		}
+	}
+}
+
+// weirProgram is what the compiler makes of the program.
+type weirProgram struct {
+	file    string
+	program *Program
+	info    []byte
+}
+
+// compileWeir compiles the program for a hash family.
+func compileWeir(t *testing.T, tools bmv2.Tools, f hash.Family) (p weirProgram) {
+	t.Helper()
+	dir := t.TempDir()
+	infoFile := filepath.Join(dir, "weir.p4info.txtpb")
+	p.file = filepath.Join(dir, "weir.json")
+	if err := tools.CompileWithInfo(context.Background(), "../v1model/weir.p4", p.file, infoFile, Defines(f)...); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(p.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.program, err = ReadProgram(text); err != nil {
+		t.Fatal(err)
+	}
+	if p.info, err = os.ReadFile(infoFile); err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // TestNames: without a compiler, too, the embedded P4Info has the tables, registers and
@@ -91,7 +125,7 @@ func TestNames(t *testing.T) {
 		}
 		source.Write(text)
 	}
-	info := WeirInfo()
+	info := WeirInfo(hash.CRC)
 	for _, c := range []struct {
 		what  string
 		of    *regexp.Regexp

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // TestSizes: what this package believes the program has room for is what the program
@@ -34,7 +36,7 @@ func TestSizes(t *testing.T) {
 	if n := 1 << said["LDS_POINT_BITS"]; n != maxPoints {
 		t.Errorf("%d measurement points in p4/include, %d here", n, maxPoints)
 	}
-	if n := WeirInfo().tables[pintControl+".encoder.query_set"].Size; n != maxSets {
+	if n := WeirInfo(hash.CRC).tables[pintControl+".encoder.query_set"].Size; n != maxSets {
 		t.Errorf("%d sets of queries in the program, %d here", n, maxSets)
 	}
 }

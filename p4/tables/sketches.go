@@ -11,7 +11,6 @@ import (
 	samples "github.com/weirswitch/weir/stages/oblivious"
 	edges "github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/telemetry/disketch"
-	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/oblivious"
 )
 
@@ -69,13 +68,11 @@ func (b *builder) fragment(c *stages.Config, i int) {
 		param("with_signs", oneBit(shape.Kind != disketch.CountMin)), param("in_bytes", oneBit(shape.Unit == disketch.Bytes)),
 		param("in_two", oneBit(shape.SingleHop)), param("log_epoch", Number(uint64(shape.Epochs))), param("row_cells", Number(uint64(columns)))))
 	if levels > 1 {
-		k := keyOf(shape.LevelSeed())
-		b.byDefault(control+".levels", act(control+".set_levels", param("level_top", Number(1<<(levels-1))), param("key_p", k.p), param("key_q", k.q)))
+		b.byDefault(control+".levels", act(control+".set_levels", param("level_top", Number(1<<(levels-1))), b.key("of_levels", shape.LevelSeed())))
 	}
 	if m, ok := f.AddressMasks(); ok {
-		k := keyOf(stages.AddressSeed)
 		b.byDefault(control+".flow_key", act(control+".by_addresses", param("src4", Number(m.Src4)), param("dst4", Number(m.Dst4)),
-			param("src6", Value{m.Src6[0], m.Src6[1]}), param("dst6", Value{m.Dst6[0], m.Dst6[1]}), param("key_p", k.p), param("key_q", k.q)))
+			param("src6", Value{m.Src6[0], m.Src6[1]}), param("dst6", Value{m.Dst6[0], m.Dst6[1]}), b.key("of_flows", stages.AddressSeed)))
 	}
 	plan, err := disketch.NewFragment(shape)
 	if err != nil {
@@ -106,15 +103,15 @@ func (b *builder) epochs(bits int, registers func(epoch uint64) []Register) {
 func fragmentControl(i int) string { return fmt.Sprintf("%s.fragment_%d", disketchControl, i) }
 
 // ScheduleRegisters are the cells that configure a fragment, by its number on the switch,
-// an epoch's schedule. flip is the bank of the epoch's first subepoch: the other one than
+// an epoch's schedule, whose family is the program's. flip is the bank of the epoch's first subepoch: the other one than
 // that of the last subepoch before.
 func ScheduleRegisters(fragment int, s disketch.Schedule, flip bool) []Register {
 	control, parity := fragmentControl(fragment), int(s.Epoch&1)
 	return []Register{
 		{control + ".schedule_log", parity, uint64(s.Log)},
 		{control + ".schedule_flip", parity, oneBit(flip).Low},
-		{control + ".schedule_key", parity, hash.Key(s.Seed)},
-		{control + ".cell_key", parity, hash.Key(s.CellSeed())},
+		{control + ".schedule_key", parity, familyKey(s.Hash, s.Seed)},
+		{control + ".cell_key", parity, familyKey(s.Hash, s.CellSeed())},
 		{control + ".schedule_epoch", parity, s.Epoch}, // last: it puts the others into force
 	}
 }
@@ -130,9 +127,8 @@ func (b *builder) oblivious() {
 		b.fault("stages.oblivious.flows", "the program has no sample of flows: set flows = false")
 	}
 	main, _ := c.Samplers(b.Hash)
-	key := keyOf(main.RankSeed())
 	b.byDefault(obliviousControl+".sampler", act(obliviousControl+".set_sampler",
-		param("log_epoch", Number(uint64(c.EpochBits))), param("key_p", key.p), param("key_q", key.q),
+		param("log_epoch", Number(uint64(c.EpochBits))), b.key("of_ranks", main.RankSeed()),
 		param("in_bytes", oneBit(main.Unit == oblivious.Bytes)), param("shift", Number(uint64(main.RankShift())))))
 	b.checkEpochs("stages.oblivious.epoch_bits", c.EpochBits)
 	b.epochs(c.EpochBits, func(epoch uint64) []Register { return ThresholdRegisters(epoch, 1<<64-1) })
@@ -196,15 +192,8 @@ func (b *builder) points(c *points.Config, key, control, field string) {
 		limits = append(limits, param(fmt.Sprintf("limit_%d", row), Number(accept-1)))
 	}
 	b.byDefault(control+".rates", act(control+".set_rates", limits...))
-	var keys []Param
-	for _, k := range []struct {
-		name string
-		seed uint64
-	}{{"flow_0", s.FlowSeed(0)}, {"flow_1", s.FlowSeed(1)}, {"packet_0", s.PacketSeed(0)}, {"packet_1", s.PacketSeed(1)}, {"name", flowNameSeed}} {
-		h := keyOf(k.seed)
-		keys = append(keys, param(k.name+"_p", h.p), param(k.name+"_q", h.q))
-	}
-	b.byDefault(control+".keys", act(control+".set_keys", keys...))
+	b.byDefault(control+".keys", act(control+".set_keys", b.key("of_flow_0", s.FlowSeed(0)), b.key("of_flow_1", s.FlowSeed(1)),
+		b.key("of_packet_0", s.PacketSeed(0)), b.key("of_packet_1", s.PacketSeed(1)), b.key("of_name", flowNameSeed)))
 }
 
 // flowWeights fills the table of weights: of each policy an entry for either address and either port that it may mean. The

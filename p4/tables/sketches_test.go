@@ -36,7 +36,7 @@ func (f *fragment) count(flow, now, bytes uint64, hostToHost bool) {
 	slice, last := now>>(shape["log_epoch"]-log), uint64(1)<<log-1
 	bank := slice&last&1 ^ f.reg("schedule_flip", parity)
 	k := f.reg("schedule_key", parity)
-	h := family(k>>32, k, little(flow, 8))
+	h := f.x.hash(k, little(flow, 8))
 	first := uint64(h.b) & last
 	if second := (first + (last+1)>>1) & last; first != slice&last && !(hostToHost && shape["in_two"] == 1 && second == slice&last) {
 		return
@@ -46,13 +46,13 @@ func (f *fragment) count(flow, now, bytes uint64, hostToHost bool) {
 		v = int32(bytes)
 	}
 	k = f.reg("cell_key", parity)
-	h = family(k>>32, k, little(flow, 8))
+	h = f.x.hash(k, little(flow, 8))
 	if shape["with_signs"] == 1 && h.b&1 == 1 {
 		v = -v
 	}
 	column, _ := bits.Mul64(uint64(h.a)<<32|uint64(h.b), shape["row_cells"])
 	if _, levels := f.x.apply(f.control + ".levels"); levels["level_top"] != 0 {
-		l := family(levels["key_p"], levels["key_q"], little(flow, 8))
+		l := f.x.hash(levels["of_levels"], little(flow, 8))
 		column += uint64(bits.TrailingZeros32(l.b|uint32(levels["level_top"]))) * shape["row_cells"]
 	}
 	f.cells[bank<<15|column] += v
@@ -60,8 +60,9 @@ func (f *fragment) count(flow, now, bytes uint64, hostToHost bool) {
 
 // TestFragments: over an epoch as the tables begin it, and one with more subepochs, the
 // cells are those of the Go fragments.
-func TestFragments(t *testing.T) {
-	s := load(t, "switch.toml")
+func TestFragments(t *testing.T) { eachFamily(t, "switch.toml", testFragments) }
+
+func testFragments(t *testing.T, s *Switch) {
 	x := build(t, s)
 	c := s.Stages["disketch"].(*disketch.Config)
 	for i := range c.Fragments {
@@ -126,8 +127,9 @@ func compareFragment(t *testing.T, x *target, i int, plan *fragments.Fragment, s
 
 // TestSampler: the hash that the tables give is the rank, and the threshold admits
 // what the sampler's limit does.
-func TestSampler(t *testing.T) {
-	s := load(t, "switch.toml")
+func TestSampler(t *testing.T) { eachFamily(t, "switch.toml", testSampler) }
+
+func testSampler(t *testing.T, s *Switch) {
 	x := build(t, s)
 	c := s.Stages["oblivious"].(*oblivious.Config)
 	main, _ := c.Samplers(s.Hash)
@@ -148,7 +150,7 @@ func TestSampler(t *testing.T) {
 	admitted := 0
 	for range 50_000 {
 		id := r.Uint64()
-		rank := family(k["key_p"], k["key_q"], little(id, 8))
+		rank := x.hash(k["of_ranks"], little(id, 8))
 		want := sampler.Admits(id, 100)
 		got := uint64(rank.a) <= lowered[0].Value
 		if want && !got {
@@ -167,8 +169,9 @@ func TestSampler(t *testing.T) {
 }
 
 // TestPoints: packets go to the cells of the Go points, on both sides.
-func TestPoints(t *testing.T) {
-	s := load(t, "switch.toml")
+func TestPoints(t *testing.T) { eachFamily(t, "switch.toml", testPoints) }
+
+func testPoints(t *testing.T, s *Switch) {
 	x := build(t, s)
 	for stage, control := range map[string]string{"lds_ingress": ldsIngressControl, "lds_egress": ldsEgressControl} {
 		c := s.Stages[stage].(*lds.Config)
@@ -185,19 +188,19 @@ func TestPoints(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 8))
 		for range 3000 {
 			words, id := []byte{10, 0, 0, byte(r.Uint32()), 10, 1, 2, 3, 4, 5, 6, 7, 17, 4, 0, 0}, r.Uint64()
-			name := family(k["name_p"], k["name_q"], words)
+			name := x.hash(k["of_name"], words)
 			flow := uint64(name.a)<<32 | uint64(name.b)
 			at, bytes := interval<<shape["log_interval"]+r.Int64N(1<<shape["log_interval"]), 60+r.Uint32N(1455)
 			if w := s.Hash.Uint64x2(0, leWord(words[:8]), leWord(words[8:])); w != flow {
 				t.Fatalf("flow %#x, want %#x", flow, w)
 			}
 			want.Add(flow, id, at, bytes)
-			digest := family(k["packet_0_p"], k["packet_0_q"], little(id, 8))
+			digest := x.hash(k["of_packet_0"], little(id, 8))
 			for row := range 4 {
 				flowOf := fmt.Sprintf("flow_%d", row/2)
-				h := family(k[flowOf+"_p"], k[flowOf+"_q"], little(flow, 8))
+				h := x.hash(k["of_"+flowOf], little(flow, 8))
 				packetOf := fmt.Sprintf("packet_%d", row/2)
-				p := family(k[packetOf+"_p"], k[packetOf+"_q"], little(id, 8))
+				p := x.hash(k["of_"+packetOf], little(id, 8))
 				ofFlow, ofPacket := [2]uint32{h.a, h.b}[row%2], [2]uint32{p.a, p.b}[row%2]
 				spread := uint64(ofPacket) * shape["flow_cells"]
 				if spread&(1<<32-1) > rates[fmt.Sprintf("limit_%d", row)] {

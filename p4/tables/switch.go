@@ -81,8 +81,9 @@ func configOf[C any](b *builder, name string) *C {
 
 // general is what is not of one stage.
 func (b *builder) general() {
-	if b.Hash != hash.CRC {
-		b.fault("switch.hash", "a P4 target cannot compute %q: set hash = %q on all switches of the network", b.Hash, hash.CRC)
+	if !b.hasFamily() {
+		b.fault("switch.hash", "the program cannot compute %q, of which a hash takes ten rounds of AES and more: set hash = %q or %q on all switches of the network, and no key",
+			b.Hash.Kind(), hash.XX, hash.CRC)
 	}
 	if n := len(b.Ports); n > maxPorts {
 		b.fault("port", "%d of them: the program has tables for %d: remove some", n, maxPorts)

@@ -54,17 +54,19 @@ control flow_hash_of(in headers_t hdr, inout metadata_t meta, in hash_key_t key)
             }
         }
         if (hdr.ipv4.isValid()) {
-            bit<128> words = hdr.ipv4.src ++ hdr.ipv4.dst ++ src_port ++ dst_port ++ proto ++ 8w4 ++ 16w0;
-            FIRST_ROUND(meta.flow_crcs, words);
+            bit<64> first = hdr.ipv4.src ++ hdr.ipv4.dst;
+            bit<64> second = src_port ++ dst_port ++ proto ++ 8w4 ++ 16w0;
+            FIRST_ROUND_2(meta.flow_message, WIRE(first), WIRE(second));
         } else if (hdr.ipv6.isValid()) {
             bit<64> last = src_port ++ dst_port ++ proto ++ 8w6 ++ 16w0;
-            FIRST_ROUND(meta.flow_crcs, hdr.ipv6.src, hdr.ipv6.dst, last);
+            FIRST_ROUND_5(meta.flow_message, WIRE_PAIR(hdr.ipv6.src), WIRE_PAIR(hdr.ipv6.dst), WIRE(last));
         } else {
-            bit<128> words = hdr.ethernet.dst ++ hdr.ethernet.src ++ meta.ether_type[7:0] ++ meta.ether_type[15:8] ++ 16w0;
-            FIRST_ROUND(meta.flow_crcs, words);
+            bit<64> first = hdr.ethernet.dst ++ hdr.ethernet.src[47:32];
+            bit<64> second = hdr.ethernet.src[31:0] ++ meta.ether_type[7:0] ++ meta.ether_type[15:8] ++ 16w0;
+            FIRST_ROUND_2(meta.flow_message, WIRE(first), WIRE(second));
         }
         hash_t h;
-        second_round.apply(h, meta.flow_crcs, key);
+        message_hash.apply(h, meta.flow_message, key);
         meta.flow_hash = h.b;
     }
 }
@@ -90,7 +92,7 @@ control id_of(in headers_t hdr, inout metadata_t meta, in hash_key_t key, in bit
     }
 
     apply {
-        crcs_t crcs = { 0, 0 };
+        message_t m = NO_MESSAGE;
         // Without a transport header, and in fragments of IPv6, words behind the IP header count.
         bool known = meta.flags & FLAG_L4 != 0 && !(hdr.ipv6.isValid() && meta.flags & FLAG_FRAGMENT != 0);
         if (!known) {
@@ -114,11 +116,12 @@ control id_of(in headers_t hdr, inout metadata_t meta, in hash_key_t key, in bit
             if (ipid_carrier == 1 && hdr.ipv4.dont_fragment == 1 && hdr.ipv4.more_fragments == 0 && hdr.ipv4.offset == 0) {
                 identification = 0;
             }
+            bit<64> first = hdr.ipv4.src ++ hdr.ipv4.dst;
             bit<64> second = meta.proto ++ 8w0 ++ identification ++ 3w0 ++ hdr.ipv4.offset ++ hdr.ipv4.total_length;
-            FIRST_ROUND(crcs, hdr.ipv4.src, hdr.ipv4.dst, second, t1, t2, payload);
+            FIRST_ROUND_5(m, WIRE(first), WIRE(second), WIRE(t1), WIRE(t2), WIRE(payload));
         } else if (hdr.ipv6.isValid()) {
             bit<64> fifth = meta.proto ++ 24w0 ++ hdr.ipv6.payload_length ++ 16w0;
-            FIRST_ROUND(crcs, hdr.ipv6.src, hdr.ipv6.dst, fifth, t1, t2, payload);
+            FIRST_ROUND_8(m, WIRE_PAIR(hdr.ipv6.src), WIRE_PAIR(hdr.ipv6.dst), WIRE(fifth), WIRE(t1), WIRE(t2), WIRE(payload));
         } else {
             bit<256> block = 0;
             if (hdr.opaque_32.isValid()) {
@@ -140,36 +143,34 @@ control id_of(in headers_t hdr, inout metadata_t meta, in hash_key_t key, in bit
                 block = block << 8 | (bit<256>)hdr.opaque_1.bytes;
             }
             block = block << ((OPAQUE_BLOCK_LEN - meta.opaque) << 3);
-            FIRST_ROUND(crcs, block);
+            FIRST_ROUND_4(m, WIRE(block[255:192]), WIRE(block[191:128]), WIRE(block[127:64]), WIRE(block[63:0]));
         }
         hash_t h;
-        second_round.apply(h, crcs, key);
+        message_hash.apply(h, m, key);
         meta.id = h.a ++ h.b;
-        bit<64> id = SWAP64(meta.id);
-        FIRST_ROUND(meta.id_crcs, id);
+        FIRST_ROUND_WORD(meta.id_message, NUMBER(meta.id));
     }
 }
 
 // derive is the stage parse behind the parser.
 control derive(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
-    hash_key_t key = { 0, 0 };
+    hash_key_t key = 0;
     bit<1> ipid_carrier = 0;
     bit<1> drop_malformed = 0;
 
     counter(NUM_FAULTS, CounterType.packets) faults;
 
-    // set_parse is [stages.parse]: the key of its seed, whether digests travel in the
-    // identification, and what becomes of malformed packets.
-    action set_parse(bit<32> key_p, bit<32> key_q, bit<1> carrier, bit<1> drop) {
-        key.p = key_p;
-        key.q = key_q;
+    // set_parse is [stages.parse]: the key of its seed, under the name that tells the hash
+    // family, whether digests travel in the identification, and what becomes of malformed packets.
+    action set_parse(hash_key_t FAMILY_KEY, bit<1> carrier, bit<1> drop) {
+        key = FAMILY_KEY;
         ipid_carrier = carrier;
         drop_malformed = drop;
     }
 
     table parse_config {
         actions = { set_parse; }
-        default_action = set_parse(0, 0, 0, 0);
+        default_action = set_parse(0, 0, 0);
     }
 
     apply {

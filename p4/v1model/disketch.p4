@@ -15,10 +15,10 @@
 //   shape    no key -> set_shape(with_signs, in_bytes, in_two, log_epoch, row_cells)
 //            with_signs 1: Count Sketch and UnivMon, 0: Count-Min; in_bytes 1: unit = "bytes"; in_two 0: one_subepoch;
 //            log_epoch: epoch_bits; a row has row_cells cells, all rows at most 2^FRAGMENT_COLUMN_BITS
-//   levels   no key -> set_levels(level_top, key_p, key_q)
-//            of UnivMon: 1 << (levels - 1), and halves of hash.Key(Config.LevelSeed())
-//   flow_key no key -> by_addresses(src4, dst4, src6, dst6, key_p, key_q)
-//            masks of what of the addresses is in the key, and halves of hash.Key of the seed of such flows (Keyer);
+//   levels   no key -> set_levels(level_top, of_levels)
+//            of UnivMon: 1 << (levels - 1), and the key of Config.LevelSeed()
+//   flow_key no key -> by_addresses(src4, dst4, src6, dst6, of_flows)
+//            masks of what of the addresses is in the key, and the key of the seed of such flows (Keyer);
 //            without it flows are by their 5-tuple. Packets other than IP are then in no flow.
 //
 // Registers of each fragment:
@@ -26,8 +26,8 @@
 //   schedule_epoch     2 x 64 bits   by the epoch's parity: its number                    control plane
 //   schedule_log       2 x 8 bits    log2 of its subepochs (Schedule.Log)                 control plane
 //   schedule_flip      2 x 1 bit     bank of its subepoch 0                               control plane
-//   schedule_key       2 x 64 bits   hash.Key(Schedule.Seed): subepochs of flows          control plane
-//   cell_key           2 x 64 bits   hash.Key(Schedule.cellSeed()): cells and signs       control plane
+//   schedule_key       2 x 64 bits   key of Schedule.Seed: subepochs of flows             control plane
+//   cell_key           2 x 64 bits   key of Schedule.cellSeed(): cells and signs          control plane
 //   cells              32 bits       bank << FRAGMENT_COLUMN_BITS | level * row_cells + column, two's complement   this control
 //   packets, value, seen  2 x 64 bits   by bank: Record.Packets, Value, Seen              this control
 //   missed             1 x 64 bits   packets of epochs that have no schedule              this control
@@ -54,10 +54,6 @@ control trailing_zeros(in bit<32> x, out bit<32> n) {
     }
 }
 
-#define KEY_OF(key, halves)   \
-    key.p = halves[63:32];    \
-    key.q = halves[31:0]
-
 // The addresses of an IP packet; version 0: it is none. Those of IPv4 are in the first 32 bits.
 struct addresses_t {
     bit<64> version;
@@ -65,7 +61,7 @@ struct addresses_t {
     bit<128> dst;
 }
 
-control disketch_fragment(in crcs_t tuple_crcs, in addresses_t ip, in bit<64> now, in bit<32> bytes, in bit<1> host_to_host) {
+control disketch_fragment(in word_message_t tuple_message, in addresses_t ip, in bit<64> now, in bit<32> bytes, in bit<1> host_to_host) {
     register<bit<64>>(2) schedule_epoch;
     register<bit<8>>(2) schedule_log;
     register<bit<1>>(2) schedule_flip;
@@ -88,13 +84,13 @@ control disketch_fragment(in crcs_t tuple_crcs, in addresses_t ip, in bit<64> no
     bit<32> dst4_mask = 0;
     bit<128> src6_mask = 0;
     bit<128> dst6_mask = 0;
-    hash_key_t address_key = { 0, 0 };
+    hash_key_t address_key = 0;
     bit<32> top = 1;
-    hash_key_t level_key = { 0, 0 };
-    second_round() round_address;
-    second_round() round_level;
-    second_round() round_subepoch;
-    second_round() round_cell;
+    hash_key_t level_key = 0;
+    message_hash() hash_address;
+    word_hash() hash_level;
+    word_hash() hash_subepoch;
+    word_hash() hash_cell;
 
     action set_shape(bit<1> with_signs, bit<1> in_bytes, bit<1> in_two, bit<8> log_epoch, bit<32> row_cells) {
         has_shape = 1;
@@ -109,24 +105,22 @@ control disketch_fragment(in crcs_t tuple_crcs, in addresses_t ip, in bit<64> no
         default_action = NoAction();
     }
 
-    action set_levels(bit<32> level_top, bit<32> key_p, bit<32> key_q) {
+    action set_levels(bit<32> level_top, hash_key_t of_levels) {
         top = level_top;
-        level_key.p = key_p;
-        level_key.q = key_q;
+        level_key = of_levels;
     }
     table levels {
         actions = { set_levels; NoAction; }
         default_action = NoAction();
     }
 
-    action by_addresses(bit<32> src4, bit<32> dst4, bit<128> src6, bit<128> dst6, bit<32> key_p, bit<32> key_q) {
+    action by_addresses(bit<32> src4, bit<32> dst4, bit<128> src6, bit<128> dst6, hash_key_t of_flows) {
         of_addresses = 1;
         src4_mask = src4;
         dst4_mask = dst4;
         src6_mask = src6;
         dst6_mask = dst6;
-        address_key.p = key_p;
-        address_key.q = key_q;
+        address_key = of_flows;
     }
     table flow_key {
         actions = { by_addresses; NoAction; }
@@ -137,7 +131,7 @@ control disketch_fragment(in crcs_t tuple_crcs, in addresses_t ip, in bit<64> no
         shape.apply();
         levels.apply();
         flow_key.apply();
-        crcs_t flow_crcs = tuple_crcs;
+        word_message_t flow = tuple_message;
         if (of_addresses == 1) {
             bit<128> src = ip.src & src6_mask;
             bit<128> dst = ip.dst & dst6_mask;
@@ -145,10 +139,12 @@ control disketch_fragment(in crcs_t tuple_crcs, in addresses_t ip, in bit<64> no
                 src = ip.src & (src4_mask ++ 96w0);
                 dst = ip.dst & (dst4_mask ++ 96w0);
             }
-            hash_t flow;
-            FIRST_ROUND(flow_crcs, SWAP64(src[127:64]) ++ SWAP64(src[63:0]) ++ SWAP64(dst[127:64]) ++ SWAP64(dst[63:0]) ++ SWAP64(ip.version));
-            round_address.apply(flow, flow_crcs, address_key);
-            FIRST_ROUND(flow_crcs, SWAP64(flow.a ++ flow.b));
+            message_t addresses = NO_MESSAGE;
+            hash_t h;
+            FIRST_ROUND_5(addresses, NUMBER(src[127:64]), NUMBER(src[63:0]), NUMBER(dst[127:64]), NUMBER(dst[63:0]), NUMBER(ip.version));
+            hash_address.apply(h, addresses, address_key);
+            bit<64> number = h.a ++ h.b;
+            FIRST_ROUND_WORD(flow, NUMBER(number));
         }
         if (has_shape == 1 && !(of_addresses == 1 && ip.version == 0)) {
             bit<64> epoch = now >> epoch_bits;
@@ -160,7 +156,6 @@ control disketch_fragment(in crcs_t tuple_crcs, in addresses_t ip, in bit<64> no
             } else {
                 bit<8> log;
                 bit<1> flip;
-                bit<64> halves;
                 hash_key_t key;
                 hash_t h;
                 schedule_log.read(log, parity);
@@ -172,23 +167,21 @@ control disketch_fragment(in crcs_t tuple_crcs, in addresses_t ip, in bit<64> no
                 bit<64> subepoch = slice & last;
                 bit<32> bank = (bit<32>)(subepoch[0:0] ^ flip);
 
-                schedule_key.read(halves, parity);
-                KEY_OF(key, halves);
-                round_subepoch.apply(h, flow_crcs, key);
+                schedule_key.read(key, parity);
+                hash_subepoch.apply(h, flow, key);
                 bit<64> first = (bit<64>)h.b & last;
                 bit<64> second = (first + ((last + 1) >> 1)) & last;
                 bit<64> v = (of_bytes == 1) ? (bit<64>)bytes : 64w1;
 
                 ADD(seen, bank, 1)
                 if (first == subepoch || (host_to_host == 1 && twice == 1 && second == subepoch)) {
-                    cell_key.read(halves, parity);
-                    KEY_OF(key, halves);
-                    round_cell.apply(h, flow_crcs, key);
+                    cell_key.read(key, parity);
+                    hash_cell.apply(h, flow, key);
                     bit<96> product = (bit<96>)(h.a ++ h.b) * (bit<96>)columns;
                     bit<32> column = product[95:64];
                     if (top != 1) {
                         hash_t l;
-                        round_level.apply(l, flow_crcs, level_key);
+                        hash_level.apply(l, flow, level_key);
                         bit<32> level;
                         trailing_zeros.apply(l.b | top, level);
                         column = column + level * columns;
@@ -240,8 +233,9 @@ control disketch_egress(inout headers_t hdr, inout metadata_t meta, inout standa
         if (meta.reason == NO_REASON && (meta.flags & FLAG_COPY) == 0) {
             from_host.apply();
             to_host.apply();
-            crcs_t crcs;
-            FIRST_ROUND(crcs, SWAP64((bit<64>)meta.flow_hash));
+            word_message_t tuple_message;
+            bit<64> number = (bit<64>)meta.flow_hash;
+            FIRST_ROUND_WORD(tuple_message, NUMBER(number));
             addresses_t ip = { 0, 0, 0 };
             if (hdr.ipv4.isValid()) {
                 ip.version = 4;
@@ -252,8 +246,8 @@ control disketch_egress(inout headers_t hdr, inout metadata_t meta, inout standa
                 ip.src = hdr.ipv6.src;
                 ip.dst = hdr.ipv6.dst;
             }
-            fragment_0.apply(crcs, ip, meta.now, meta.length, is_from_host & is_to_host);
-            fragment_1.apply(crcs, ip, meta.now, meta.length, is_from_host & is_to_host);
+            fragment_0.apply(tuple_message, ip, meta.now, meta.length, is_from_host & is_to_host);
+            fragment_1.apply(tuple_message, ip, meta.now, meta.length, is_from_host & is_to_host);
         }
     }
 }

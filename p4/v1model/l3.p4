@@ -12,18 +12,18 @@
 // the hash of the flow hash, under the switch's id, as a fraction of 1.
 control pick(in bit<32> flow_hash, in hash_key_t key, in bit<16> hops, out bit<16> choice) {
     apply {
-        crcs_t crcs = { 0, 0 };
-        bit<64> word = flow_hash[7:0] ++ flow_hash[15:8] ++ flow_hash[23:16] ++ flow_hash[31:24] ++ 32w0;
-        FIRST_ROUND(crcs, word);
+        word_message_t m;
+        bit<64> number = (bit<64>)flow_hash;
+        FIRST_ROUND_WORD(m, NUMBER(number));
         hash_t h;
-        second_round.apply(h, crcs, key);
+        word_hash.apply(h, m, key);
         bit<80> product = (bit<80>)(h.a ++ h.b) * (bit<80>)hops;
         choice = product[79:64];
     }
 }
 
 control l3(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
-    hash_key_t switch_key = { 0, 0 };
+    hash_key_t switch_key = 0;
     bit<1> routed = 0;       // the input port has addresses
     mac_t in_mac = 0;
     ipv6_address_t in_link_local = 0;
@@ -34,15 +34,14 @@ control l3(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t
     bit<16> mtu = 0;
     mac_t neighbour = 0;     // 0: not known
 
-    action set_switch(bit<32> key_p, bit<32> key_q) {
-        switch_key.p = key_p;
-        switch_key.q = key_q;
+    action set_switch(hash_key_t of_hops) {
+        switch_key = of_hops;
     }
 
-    // The key of hash.Family.Uint64 under the switch's id.
+    // The key of the seed that is the switch's id.
     table l3_config {
         actions = { set_switch; }
-        default_action = set_switch(0, 0);
+        default_action = set_switch(0);
     }
 
     action in_interface(mac_t mac, ipv6_address_t link_local) {

@@ -19,9 +19,8 @@
 //   rates    no key -> set_rates(limit_0, limit_1, limit_2, limit_3)
 //            by row: the most that the low 32 bits of flow_cells times 32 bits of a packet's hash may be for it to
 //            be sampled: rate * 2^32, rounded down, less 1. Until set, all are.
-//   keys     no key -> set_keys(flow_0_p, flow_0_q, flow_1_p, flow_1_q, packet_0_p, packet_0_q, packet_1_p, packet_1_q,
-//            name_p, name_q)
-//            halves of hash.Key of the seeds of the rows 0 and 1 (flowSeed), 2 and 3 (flowSeed+1), of packets there
+//   keys     no key -> set_keys(of_flow_0, of_flow_1, of_packet_0, of_packet_1, of_name)
+//            keys of the seeds of the rows 0 and 1 (flowSeed), 2 and 3 (flowSeed+1), of packets there
 //            (packetSeed, of digests too, and packetSeed+1), each added to Config.Seed, and of 0, under which flow keys
 //            are hashed
 //
@@ -78,7 +77,7 @@ struct lds_packet_t {
     bit<16> dst_port;
 }
 
-control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
+control lds_side(in lds_packet_t p, in word_message_t id_message, in message_t flow_message) {
     register<bit<32>>(LDS_CELLS) cell_sum_high;
     register<bit<32>>(LDS_CELLS) cell_sum_low;
     register<bit<64>>(LDS_CELLS) cell_count;
@@ -103,16 +102,16 @@ control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
     bit<32> most_2 = 0xffffffff;
     bit<32> most_3 = 0xffffffff;
     bit<32> number = 0;
-    hash_key_t flow_0 = { 0, 0 };
-    hash_key_t flow_1 = { 0, 0 };
-    hash_key_t packet_0 = { 0, 0 };
-    hash_key_t packet_1 = { 0, 0 };
-    hash_key_t name = { 0, 0 };
-    second_round() round_name;
-    second_round() round_flow_0;
-    second_round() round_flow_1;
-    second_round() round_packet_0;
-    second_round() round_packet_1;
+    hash_key_t flow_0 = 0;
+    hash_key_t flow_1 = 0;
+    hash_key_t packet_0 = 0;
+    hash_key_t packet_1 = 0;
+    hash_key_t name = 0;
+    message_hash() hash_name;
+    word_hash() hash_flow_0;
+    word_hash() hash_flow_1;
+    word_hash() hash_packet_0;
+    word_hash() hash_packet_1;
 
     action set_point(bit<8> point_number) {
         number = (bit<32>)point_number;
@@ -163,18 +162,12 @@ control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
         default_action = NoAction();
     }
 
-    action set_keys(bit<32> flow_0_p, bit<32> flow_0_q, bit<32> flow_1_p, bit<32> flow_1_q, bit<32> packet_0_p, bit<32> packet_0_q,
-                    bit<32> packet_1_p, bit<32> packet_1_q, bit<32> name_p, bit<32> name_q) {
-        flow_0.p = flow_0_p;
-        flow_0.q = flow_0_q;
-        flow_1.p = flow_1_p;
-        flow_1.q = flow_1_q;
-        packet_0.p = packet_0_p;
-        packet_0.q = packet_0_q;
-        packet_1.p = packet_1_p;
-        packet_1.q = packet_1_q;
-        name.p = name_p;
-        name.q = name_q;
+    action set_keys(hash_key_t of_flow_0, hash_key_t of_flow_1, hash_key_t of_packet_0, hash_key_t of_packet_1, hash_key_t of_name) {
+        flow_0 = of_flow_0;
+        flow_1 = of_flow_1;
+        packet_0 = of_packet_0;
+        packet_1 = of_packet_1;
+        name = of_name;
     }
     table keys {
         actions = { set_keys; NoAction; }
@@ -235,17 +228,18 @@ control lds_side(in lds_packet_t p, in crcs_t id_crcs, in crcs_t flow_crcs) {
                     hash_t h;
                     hash_t d;
                     hash_t d_1;
-                    crcs_t crcs;
+                    word_message_t flow;
                     rates.apply();
                     weights.apply();
-                    round_packet_0.apply(d, id_crcs, packet_0);
-                    round_packet_1.apply(d_1, id_crcs, packet_1);
-                    round_name.apply(h, flow_crcs, name);
-                    FIRST_ROUND(crcs, SWAP64(h.a ++ h.b));
-                    round_flow_0.apply(h, crcs, flow_0);
+                    hash_packet_0.apply(d, id_message, packet_0);
+                    hash_packet_1.apply(d_1, id_message, packet_1);
+                    hash_name.apply(h, flow_message, name);
+                    bit<64> number_of_flow = h.a ++ h.b;
+                    FIRST_ROUND_WORD(flow, NUMBER(number_of_flow));
+                    hash_flow_0.apply(h, flow, flow_0);
                     ADD_SAMPLED(0, h.a, d.a, most_0)
                     ADD_SAMPLED(1, h.b, d.b, most_1)
-                    round_flow_1.apply(h, crcs, flow_1);
+                    hash_flow_1.apply(h, flow, flow_1);
                     ADD_SAMPLED(2, h.a, d_1.a, most_2)
                     ADD_SAMPLED(3, h.b, d_1.b, most_3)
                 }
@@ -276,7 +270,7 @@ control lds_ingress(inout headers_t hdr, inout metadata_t meta, inout standard_m
     apply {
         if (meta.reason == NO_REASON) {
             LDS_TELL(p, meta.in_port, meta.arrival);
-            side.apply(p, meta.id_crcs, meta.flow_crcs);
+            side.apply(p, meta.id_message, meta.flow_message);
         }
     }
 }
@@ -290,7 +284,7 @@ control lds_egress(inout headers_t hdr, inout metadata_t meta, inout standard_me
             if (p.arrival > p.at) {
                 p.at = p.arrival; // a replayed packet may arrive behind the clock
             }
-            side.apply(p, meta.id_crcs, meta.flow_crcs);
+            side.apply(p, meta.id_message, meta.flow_message);
         }
     }
 }

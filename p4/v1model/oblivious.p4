@@ -6,8 +6,8 @@
 //
 // Tables:
 //
-//   sampler   no key -> set_sampler(log_epoch, key_p, key_q, in_bytes, shift)
-//             halves of hash.Key(Config.rankSeed()); in_bytes 1: unit = "bytes"; shift: bits by which a hash exceeds the
+//   sampler   no key -> set_sampler(log_epoch, of_ranks, in_bytes, shift)
+//             of_ranks: key of Config.rankSeed(); in_bytes 1: unit = "bytes"; shift: bits by which a hash exceeds the
 //             scale of ranks, 6 with UWRA by bytes, else 0
 //
 // Registers, by the epoch's parity:
@@ -55,15 +55,14 @@ control oblivious_ingress(inout headers_t hdr, inout metadata_t meta, inout stan
     bit<8> epoch_bits = 0;
     bit<1> of_bytes = 0;
     bit<8> rank_shift = 0;
-    hash_key_t key = { 0, 0 };
+    hash_key_t key = 0;
     hash_t rank;
-    second_round() round_rank;
+    word_hash() hash_rank;
 
-    action set_sampler(bit<8> log_epoch, bit<32> key_p, bit<32> key_q, bit<1> in_bytes, bit<8> shift) {
+    action set_sampler(bit<8> log_epoch, hash_key_t of_ranks, bit<1> in_bytes, bit<8> shift) {
         measures = 1;
         epoch_bits = log_epoch;
-        key.p = key_p;
-        key.q = key_q;
+        key = of_ranks;
         of_bytes = in_bytes;
         rank_shift = shift;
     }
@@ -91,7 +90,7 @@ control oblivious_ingress(inout headers_t hdr, inout metadata_t meta, inout stan
                 if (known != number) {
                     most = 0xffffffff;
                 }
-                round_rank.apply(rank, meta.id_crcs, key);
+                hash_rank.apply(rank, meta.id_message, key);
                 bit<32> weight = 1;
                 if (of_bytes == 1) {
                     sample_bytes_of.apply(hdr, meta, weight);

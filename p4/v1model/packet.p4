@@ -4,6 +4,7 @@
 #define WEIR_PACKET_P4
 
 #include "../include/headers.p4"
+#include "hash.p4"
 
 // Eight bytes each that follow each other, in wire order; a word that the packet has
 // only in part is zero.
@@ -89,9 +90,9 @@ struct metadata_t {
     // What stages share, from behind the parser on.
     @field_list(CPU_FIELDS)
     bit<64> id;          // the packet id
-    crcs_t id_crcs;      // first round of the id as a message
+    word_message_t id_message; // the id as a message, behind its first round
     bit<32> flow_hash;   // of the 5-tuple under the parser's seed: packet.FlowHash
-    crcs_t flow_crcs;    // first round of the flow key's words (packet.KeyWords4, KeyWords6): of IP packets alone
+    message_t flow_message; // the flow key's words (packet.KeyWords4, KeyWords6) behind their first round: of IP packets alone
     @field_list(CPU_FIELDS)
     time_t arrival;
     time_t now;          // the clock: at ingress, and again at egress

@@ -354,9 +354,9 @@ control pint_egress(inout headers_t hdr, inout metadata_t meta, inout standard_m
                 }
                 if (encodes == 1) {
                     if (of_next == 1) {
-                        next_encoder.apply(meta.id, meta.id_crcs, hop, seen, written);
+                        next_encoder.apply(meta.id, meta.id_message, hop, seen, written);
                     } else {
-                        encoder.apply(meta.id, meta.id_crcs, hop, seen, written);
+                        encoder.apply(meta.id, meta.id_message, hop, seen, written);
                     }
                 }
 

@@ -5,20 +5,20 @@
 //
 // Hashes, each of the plan's own key:
 //
-//   q = h(id)             .a: query set, .b: layer of the path, its low 16 bits: rounding of codes
-//   g = h(id, hop)        .a: does the hop write to the path, .b: does it replace the latency
+//   q = h(id)             .a: query set, .b ++ .a: layer of the path, low 16 bits of .b: rounding of codes
+//   g = h(id, hop)        .a ++ .b: does the hop write to the path, .b ++ .a: does it replace the latency
 //   v = h(switch, id)     low bits: the switch's contribution to the path
 //
 // Tables:
 //
-//   keys         no key -> set_keys(of_switch, set_p, set_q, writer_p, writer_q, value_p, value_q)
-//                the switch's id, and halves of hash.Key of the seeds: of q (Plan.setSeed), g (Plan.shared) and v (the path's h)
+//   keys         no key -> set_keys(of_switch, of_set, of_writer, of_path)
+//                the switch's id, and keys of the seeds: of q (Plan.setSeed), g (Plan.shared) and v (the path's h)
 //   query_set    q.a: range -> set_queries(of_path, path_at, of_latency, latency_at, of_congestion, congestion_at)
 //                from the threshold of the set before to this one's less 1; of_...: mask of the query's digest, not shifted, 0: not in the set; ..._at: its shift
-//   layer        q.b: range -> set_layer(number, overwriting)   of at most two layers, number 0 and 1;
-//                0 from 0 to upTo's high half, 1 behind; overwriting is 1 for Baseline, 0 for XOR
-//   path_writes  layer, hop: exact -> path_up_to(most)          g.a is at most: accept's high half
-//   sample       hop: exact -> sample_up_to(most)               g.b is at most: acceptReservoir's high half
+//   layer        turned: range -> set_layer(number, overwriting)   turned is q.b ++ q.a; of at most two layers, number 0 and 1;
+//                0 from 0 to upTo, 1 behind; overwriting is 1 for Baseline, 0 for XOR
+//   path_writes  layer, hop: exact -> path_up_to(most)          g.a ++ g.b is at most: accept
+//   sample       hop: exact -> sample_up_to(most)               g.b ++ g.a is at most: acceptReservoir
 //   latency_code.whole, latency_code.part, congestion_code.whole, congestion_code.part: see pint_codec.p4
 #ifndef WEIR_PINT_ENCODER_P4
 #define WEIR_PINT_ENCODER_P4
@@ -33,11 +33,11 @@ struct observed_t {
     bit<64> egress_utilisation;
 }
 
-control pint_encoder(in bit<64> id, in crcs_t id_crcs, in bit<8> hop, in observed_t seen, inout bit<DIGEST_BITS> written) {
+control pint_encoder(in bit<64> id, in word_message_t id_message, in bit<8> hop, in observed_t seen, inout bit<DIGEST_BITS> written) {
     bit<32> switch_id = 0;
-    hash_key_t set_key = { 0, 0 };
-    hash_key_t writer_key = { 0, 0 };
-    hash_key_t value_key = { 0, 0 };
+    hash_key_t set_key = 0;
+    hash_key_t writer_key = 0;
+    hash_key_t value_key = 0;
     bit<DIGEST_BITS> path_mask = 0;
     bit<DIGEST_BITS> latency_mask = 0;
     bit<DIGEST_BITS> congestion_mask = 0;
@@ -49,25 +49,23 @@ control pint_encoder(in bit<64> id, in crcs_t id_crcs, in bit<8> hop, in observe
     bit<1> writes = 0;
     bit<1> samples = 0;
     hash_t q;
+    bit<64> turned;
     hash_t g;
     hash_t v;
-    crcs_t writer_crcs;
-    crcs_t value_crcs;
+    pair_message_t hop_message;
+    pair_message_t value_message;
 
-    second_round() round_set;
-    second_round() round_writer;
-    second_round() round_value;
+    word_hash() hash_set;
+    pair_hash() hash_writer;
+    pair_hash() hash_value;
     pint_codec() latency_code;
     pint_codec() congestion_code;
 
-    action set_keys(bit<32> of_switch, bit<32> set_p, bit<32> set_q, bit<32> writer_p, bit<32> writer_q, bit<32> value_p, bit<32> value_q) {
+    action set_keys(bit<32> of_switch, hash_key_t of_set, hash_key_t of_writer, hash_key_t of_path) {
         switch_id = of_switch;
-        set_key.p = set_p;
-        set_key.q = set_q;
-        writer_key.p = writer_p;
-        writer_key.q = writer_q;
-        value_key.p = value_p;
-        value_key.q = value_q;
+        set_key = of_set;
+        writer_key = of_writer;
+        value_key = of_path;
     }
     table keys {
         actions = { set_keys; NoAction; }
@@ -95,14 +93,14 @@ control pint_encoder(in bit<64> id, in crcs_t id_crcs, in bit<8> hop, in observe
         overwrites = overwriting;
     }
     table layer {
-        key = { q.b : range; }
+        key = { turned : range; }
         actions = { set_layer; NoAction; }
         default_action = NoAction();
         size = 2;
     }
 
-    action path_up_to(bit<32> most) {
-        writes = (g.a <= most) ? 1w1 : 1w0;
+    action path_up_to(bit<64> most) {
+        writes = (g.a ++ g.b <= most) ? 1w1 : 1w0;
     }
     table path_writes {
         key = { layer_number : exact; hop : exact; }
@@ -111,8 +109,8 @@ control pint_encoder(in bit<64> id, in crcs_t id_crcs, in bit<8> hop, in observe
         size = 512;
     }
 
-    action sample_up_to(bit<32> most) {
-        samples = (g.b <= most) ? 1w1 : 1w0;
+    action sample_up_to(bit<64> most) {
+        samples = (g.b ++ g.a <= most) ? 1w1 : 1w0;
     }
     table sample {
         key = { hop : exact; }
@@ -123,11 +121,13 @@ control pint_encoder(in bit<64> id, in crcs_t id_crcs, in bit<8> hop, in observe
 
     apply {
         keys.apply();
-        FIRST_ROUND(writer_crcs, SWAP64(id), WORD_OF_8(hop));
-        FIRST_ROUND(value_crcs, SWAP64((bit<64>)switch_id), SWAP64(id));
-        round_set.apply(q, id_crcs, set_key);
-        round_writer.apply(g, writer_crcs, writer_key);
-        round_value.apply(v, value_crcs, value_key);
+        bit<64> number = (bit<64>)switch_id;
+        FIRST_ROUND_PAIR(hop_message, NUMBER(id), WORD_OF_8(hop));
+        FIRST_ROUND_PAIR(value_message, NUMBER(number), NUMBER(id));
+        hash_set.apply(q, id_message, set_key);
+        turned = q.b ++ q.a;
+        hash_writer.apply(g, hop_message, writer_key);
+        hash_value.apply(v, value_message, value_key);
         query_set.apply();
         layer.apply();
         path_writes.apply();

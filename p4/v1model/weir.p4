@@ -2,8 +2,8 @@
 //
 //   parse -> oblivious, lds -> forward -> [queue] -> pint, disketch, lds -> out
 //
-// Compile it with WEIR_GIVEN_TIME for packets that bring their time along
-// (given_time_t). Packets go to the CPU port, mirroring session CPU_SESSION, as
+// Compile it with WEIR_XXHASH for the hash family xxhash, without for crc (hash.p4), and
+// with WEIR_GIVEN_TIME for packets that bring their time along (given_time_t). Packets go to the CPU port, mirroring session CPU_SESSION, as
 // copies with the header cpu_t: what arrived at ingress, or what leaves at egress.
 #include <core.p4>
 #include <v1model.p4>

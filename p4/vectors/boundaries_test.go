@@ -3,6 +3,7 @@ package vectors
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"net"
 	"net/netip"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/weirswitch/weir/stages/lds"
 	"github.com/weirswitch/weir/stages/oblivious"
 	stagepint "github.com/weirswitch/weir/stages/pint"
+	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/sketch/univmon"
 )
@@ -39,7 +41,7 @@ func newBoundaries(s *Setup) (*boundaries, error) {
 		return nil, err
 	}
 	b := &boundaries{setup: s, plan: s.Plan, contents: c, now: begin, seen: map[string]int{}, ids: map[string]uint64{}}
-	b.parse = b.member("ingress.derive.parse_config", "key")
+	b.parse = b.member("ingress.derive.parse_config", map[hash.Family]string{hash.CRC: "crc_key", hash.XX: "xxhash_seed"}[s.Switch.Hash])
 	for _, part := range []func(){b.samples, b.rows, b.digests, b.headers, b.intervals, b.utilisation, b.edges, b.stays, b.trailers, b.levels, b.queues} {
 		part()
 	}
@@ -95,8 +97,7 @@ func (b *boundaries) parameters(table string) map[string]uint64 {
 
 // member is the hash whose key a table's default action has, under a name.
 func (b *boundaries) member(table, name string) member {
-	p := b.parameters(table)
-	return member{uint32(p[name+"_p"]), uint32(p[name+"_q"])}
+	return member{b.setup.Switch.Hash, b.parameters(table)[name]}
 }
 
 // usual is a datagram that no other is equal to.
@@ -113,11 +114,8 @@ func (b *boundaries) withID(id uint64) []byte {
 	d.payload = udpBytes(8)
 	packet := d.bytes()
 	l4 := packet[header.IPv4Len:]
-	message := slices.Concat(packet[12:20], []byte{packet[9], 0}, packet[4:6], []byte{packet[6] & 0x1f, packet[7]}, packet[2:4], l4[:8], make([]byte, 16))
-	binary.BigEndian.PutUint64(l4[8:], solve(func(x uint64) uint64 {
-		binary.BigEndian.PutUint64(message[32:], x)
-		return bothCRCs(message)
-	}, b.parse.first(id)))
+	message := slices.Concat(packet[12:20], []byte{packet[9], 0}, packet[4:6], []byte{packet[6] & 0x1f, packet[7]}, packet[2:4], l4[:8], make([]byte, 8))
+	copy(l4[8:], b.parse.last(id, message))
 	b.ids[string(packet[header.IPv4Len:])] = id
 	return frame(header.TypeIPv4, packet)
 }
@@ -154,7 +152,7 @@ func (b *boundaries) rows() {
 		shape, limits := b.parameters(b.control(side+".side.shape")), b.parameters(b.control(side+".side.rates"))
 		control := b.control(side + ".side.keys")
 		for row := range c.Sketch(0).Rows {
-			k := b.member(control, fmt.Sprintf("packet_%d", row/2))
+			k := b.member(control, fmt.Sprintf("of_packet_%d", row/2))
 			most := limits[fmt.Sprintf("limit_%d", row)] / shape["flow_cells"]
 			for _, value := range []uint64{most, most + 1} {
 				if value > 1<<32-1 {
@@ -196,20 +194,27 @@ func (b *boundaries) digests() {
 }
 
 func (b *boundaries) digestsOf(encoder string) {
-	set, writer := b.member(encoder+"keys", "set"), b.member(encoder+"keys", "writer")
+	set, writer := b.member(encoder+"keys", "of_set"), b.member(encoder+"keys", "of_writer")
 	const hosts, network = 4, 2 // h1, whose packets leave by h2 where ports are patched, and c1
 	var layers []tables.Entry
 	for _, e := range b.contents.Entries {
 		switch e.Table {
 		case encoder + "query_set", encoder + "layer":
-			for _, value := range []uint64{e.Keys[0].Value.Low, e.Keys[0].High.Low, e.Keys[0].High.Low + 1} {
-				if value > 1<<32-1 {
-					continue
-				}
+			most := uint64(1<<32 - 1)
+			if e.Table == encoder+"layer" {
+				most = 1<<64 - 1
+				layers = append(layers, e)
+			}
+			values := []uint64{e.Keys[0].Value.Low, e.Keys[0].High.Low}
+			if values[1] != most {
+				values = append(values, values[1]+1)
+			}
+			for _, value := range values {
 				h := value<<32 | 0x89abcdef
 				if e.Table == encoder+"layer" {
-					h = 0x123<<32 | value
-					layers = append(layers, e)
+					if h = b.decided(value); b.setup.Switch.Hash == hash.CRC {
+						h |= 0x123 << 32
+					}
 				}
 				for _, port := range []int{hosts, network} {
 					b.add("set", port, b.shimmed(port, 1, b.withID(set.word(h))))
@@ -219,10 +224,10 @@ func (b *boundaries) digestsOf(encoder string) {
 	}
 	for _, e := range b.contents.Entries {
 		hop := uint64(0)
-		var want uint64 // of the half of the hash that decides, at .a or .b
+		var want uint64 // of the hash, or of its halves the other way round
 		switch e.Table {
 		case encoder + "path_writes":
-			hop, want = e.Keys[1].Value.Low, e.Action.Params[0].Value.Low<<32
+			hop, want = e.Keys[1].Value.Low, e.Action.Params[0].Value.Low
 		case encoder + "sample":
 			hop, want = e.Keys[0].Value.Low, e.Action.Params[0].Value.Low
 		}
@@ -234,7 +239,7 @@ func (b *boundaries) digestsOf(encoder string) {
 			port = hosts
 		}
 		for more := range uint64(2) {
-			if more == 1 && uint32(want|want>>32) == 1<<32-1 {
+			if more == 1 && want == 1<<64-1 {
 				continue
 			}
 			id, ok := b.idOf(e, encoder, set, writer, hop, want, more, layers)
@@ -245,19 +250,31 @@ func (b *boundaries) digestsOf(encoder string) {
 	}
 }
 
+// decided is a hash whose halves the other way round are a value by which packets are told apart. Of crc their upper
+// half decides.
+func (b *boundaries) decided(value uint64) uint64 {
+	if b.setup.Switch.Hash == hash.CRC {
+		return value >> 32
+	}
+	return bits.RotateLeft64(value, 32)
+}
+
 // idOf finds an id whose writer's hash has a half that is want, or one more, and whose layer is that of the entry.
 func (b *boundaries) idOf(e tables.Entry, encoder string, set, writer member, hop, want, more uint64, layers []tables.Entry) (uint64, bool) {
-	high := e.Table == encoder+"path_writes"
+	if e.Table == encoder+"sample" {
+		return writer.word(b.decided(want+more), hop), true
+	}
 	for other := range uint64(200) {
-		h := want + more + (other*0x9e3779b9&(1<<32-1))<<32
-		if high {
-			h = want + more<<32 + other*0x9e3779b9&(1<<32-1)
+		// As near as may be; the lower half of crc's does not decide.
+		h := want - other
+		if more == 1 {
+			h = want + 1 + other
+		}
+		if b.setup.Switch.Hash == hash.CRC {
+			h = (want>>32+more)<<32 + other*0x9e3779b9&(1<<32-1)
 		}
 		id := writer.word(h, hop)
-		if !high {
-			return id, true
-		}
-		q := set.hash(binary.LittleEndian.AppendUint64(nil, id)) & (1<<32 - 1)
+		q := bits.RotateLeft64(set.hash(binary.LittleEndian.AppendUint64(nil, id)), 32)
 		for _, l := range layers {
 			if l.Action.Params[0].Value.Low == e.Keys[0].Value.Low && q >= l.Keys[0].Value.Low && q <= l.Keys[0].High.Low {
 				return id, true

@@ -125,6 +125,7 @@ func (c *controlPlane) fragment(h *record.Header, body []byte) error {
 	if err := r.UnmarshalBinary(body); err != nil {
 		return err
 	}
+	r.Use(c.family)
 	c.fragments[h.Instance] = append(c.fragments[h.Instance], r)
 	return nil
 }

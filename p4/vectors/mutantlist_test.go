@@ -1,5 +1,7 @@
 package vectors
 
+import "github.com/weirswitch/weir/telemetry/hash"
+
 // mutant is one change to the sources of p4/v1model and p4/include that the comparison has to find.
 type mutant struct {
 	name     string
@@ -8,6 +10,9 @@ type mutant struct {
 	// equivalent is the proof that no packet can tell it from the program; empty: the vectors have to.
 	equivalent string
 }
+
+// mutants are changes by the hash family that the program is compiled for, and compared under the setups of.
+var mutants = map[hash.Family][]mutant{hash.CRC: crcMutants, hash.XX: xxhashMutants}
 
 // lookFirst are vectors in which mutants of a file are looked for before all others.
 var lookFirst = map[string][]string{
@@ -23,10 +28,11 @@ var lookFirst = map[string][]string{
 	"v1model/disketch.p4":         {"keys-boundaries", "keys-corners", "subepochs-corners", "subepochs-boundaries", "patch-ttl-corners"},
 	"v1model/l3.p4":               {"l3-corners", "l3-boundaries"},
 	"v1model/l2.p4":               {"l2-corners", "l2-vlan-corners"},
+	"v1model/xxhash.p4":           {"xxhash-corners", "xxhash-boundaries", "xxhash-l3-corners"},
 }
 
-// mutants: each bound, rounding, fold, exponent and formula of the programs whose change is not seen in nearly every packet.
-var mutants = []mutant{
+// crcMutants: each bound, rounding, fold, exponent and formula of the programs whose change is not seen in nearly every packet.
+var crcMutants = []mutant{
 	{"nothing is changed", "v1model/weir.p4", "V1Switch(packet_parser(), ", "V1Switch(packet_parser(), ", "it is the program, which shows that what finds a mutant is the change"},
 	{"the sample's limit excludes itself", "v1model/oblivious.p4", "((bit<64>)most + 1) * (bit<64>)weight", "(bit<64>)most * (bit<64>)weight", ""},
 	{"a sample of bytes takes bytes less", "v1model/oblivious.p4", "((bit<64>)most + 1) * (bit<64>)weight", "((bit<64>)most * (bit<64>)weight + 1)", ""},
@@ -64,8 +70,8 @@ var mutants = []mutant{
 	{"codes are rounded by a bit less", "v1model/pint_codec.p4", "sum = sum + (bit<64>)round;", "sum = sum + (bit<64>)(round >> 1);", ""},
 	{"the highest code is reached earlier", "v1model/pint_codec.p4", "} else if (steps > (bit<64>)top) {", "} else if (steps >= (bit<64>)top) {", "with steps = top the code is top on both ways"},
 	{"values below the least one have a code", "v1model/pint_codec.p4", "if (sum[63:63] == 1) {", "if (false) {", ""},
-	{"a hop's limit for the path excludes itself", "v1model/pint_encoder.p4", "writes = (g.a <= most) ? 1w1 : 1w0;", "writes = (g.a < most) ? 1w1 : 1w0;", ""},
-	{"a hop's limit for the latency excludes itself", "v1model/pint_encoder.p4", "samples = (g.b <= most) ? 1w1 : 1w0;", "samples = (g.b < most) ? 1w1 : 1w0;", ""},
+	{"a hop's limit for the path excludes its upper half", "v1model/pint_encoder.p4", "writes = (g.a ++ g.b <= most) ? 1w1 : 1w0;", "writes = (g.a < most[63:32]) ? 1w1 : 1w0;", ""},
+	{"a hop's limit for the latency excludes its upper half", "v1model/pint_encoder.p4", "samples = (g.b ++ g.a <= most) ? 1w1 : 1w0;", "samples = (g.b < most[63:32]) ? 1w1 : 1w0;", ""},
 	{"an equal use of a link is written again", "v1model/pint_encoder.p4", "if (congestion > (written", "if (congestion >= (written", "with equal codes the digest gets what it has"},
 	{"another hash rounds", "v1model/pint_encoder.p4", "bit<ROUND_BITS> round = q.b[ROUND_BITS - 1:0];", "bit<ROUND_BITS> round = g.b[ROUND_BITS - 1:0];", ""},
 	{"the path's bits are added, not XORed", "v1model/pint_encoder.p4", "(written & ~cleared) ^ contribution;", "(written & ~cleared) | contribution;", ""},
@@ -115,7 +121,7 @@ var mutants = []mutant{
 	{"levels are 7 at most", "v1model/disketch.p4", "if (lowest & 0xff00ff00 != 0) { n = n + 8; }", "", ""},
 	{"levels are 15 at most", "v1model/disketch.p4", "if (lowest & 0xffff0000 != 0) { n = n + 16; }", "", ""},
 	{"a prefix of IPv4 is as long as that of IPv6", "v1model/disketch.p4", "src = ip.src & (src4_mask ++ 96w0);", "", ""},
-	{"a flow of addresses has no version", "v1model/disketch.p4", "++ SWAP64(ip.version)", "++ 64w0", ""},
+	{"a flow of addresses has no version", "v1model/disketch.p4", ", NUMBER(ip.version));", ", 64w0);", ""},
 	{"packets without addresses are in a flow of addresses", "v1model/disketch.p4", "if (has_shape == 1 && !(of_addresses == 1 && ip.version == 0)) {", "if (has_shape == 1) {", ""},
 	{"a subepoch is twice as long", "v1model/disketch.p4", "bit<64> slice = now >> (epoch_bits - log);", "bit<64> slice = now >> (epoch_bits - log + 1);", ""},
 
@@ -125,4 +131,36 @@ var mutants = []mutant{
 	{"a next hop is another", "v1model/l3.p4", "choice = product[79:64];", "choice = product[79:64] ^ 1;", ""},
 	{"a station that moved does not find itself", "v1model/l2.p4", "if (moved && hdr.ethernet.dst == hdr.ethernet.src) {", "if (false) {", ""},
 	{"a VLAN of 0 is one", "v1model/l2.p4", "if (meta.flags & FLAG_VLAN != 0 && meta.vlan[11:0] != 0) {", "if (meta.flags & FLAG_VLAN != 0) {", ""},
+}
+
+// xxhashMutants: the lines of the family, and what decides by more of a hash than crc's has.
+var xxhashMutants = []mutant{
+	{"xxhash: nothing is changed", "v1model/weir.p4", "V1Switch(packet_parser(), ", "V1Switch(packet_parser(), ", "it is the program, which shows that what finds a mutant is the change"},
+	{"xxhash: a hop's limit for the path excludes itself", "v1model/pint_encoder.p4", "writes = (g.a ++ g.b <= most) ? 1w1 : 1w0;", "writes = (g.a ++ g.b < most) ? 1w1 : 1w0;", ""},
+	{"xxhash: a hop's limit for the path has an upper half alone", "v1model/pint_encoder.p4", "writes = (g.a ++ g.b <= most) ? 1w1 : 1w0;", "writes = (g.a <= most[63:32]) ? 1w1 : 1w0;", ""},
+	{"xxhash: a hop's limit for the latency excludes itself", "v1model/pint_encoder.p4", "samples = (g.b ++ g.a <= most) ? 1w1 : 1w0;", "samples = (g.b ++ g.a < most) ? 1w1 : 1w0;", ""},
+	{"xxhash: a hop's limit for the latency has an upper half alone", "v1model/pint_encoder.p4", "samples = (g.b ++ g.a <= most) ? 1w1 : 1w0;", "samples = (g.b <= most[63:32]) ? 1w1 : 1w0;", ""},
+	{"xxhash: the layer is told by an upper half alone", "v1model/pint_encoder.p4", "turned = q.b ++ q.a;", "turned = q.b ++ 32w0;", ""},
+	{"xxhash: a word of a lane is turned less", "v1model/xxhash.p4", "return ROTATE(before + product, 31) * PRIME1;", "return ROTATE(before + product, 30) * PRIME1;", ""},
+	{"xxhash: a word behind the stripes is turned less", "v1model/xxhash.p4", "return ROTATE(state ^ scrambled, 27) * PRIME1 + PRIME4;", "return ROTATE(state ^ scrambled, 26) * PRIME1 + PRIME4;", ""},
+	{"xxhash: a joined lane lacks its prime", "v1model/xxhash.p4", "return (state ^ scramble(v)) * PRIME1 + PRIME4;", "return (state ^ scramble(v)) * PRIME1;", ""},
+	{"xxhash: the first lane is joined as it is", "v1model/xxhash.p4", "x = ROTATE(v1, 1) + ROTATE(v2, 7)", "x = v1 + ROTATE(v2, 7)", ""},
+	{"xxhash: the fourth lane is turned less", "v1model/xxhash.p4", "ROTATE(v4, 18);", "ROTATE(v4, 17);", ""},
+	{"xxhash: the lanes are joined in another order", "v1model/xxhash.p4", "join(join(join(join(x, v1), v2), v3), v4)", "join(join(join(join(x, v1), v3), v2), v4)", ""},
+	{"xxhash: the fourth lane begins as the third", "v1model/xxhash.p4", "v4 = lane(key - PRIME1, m.d);", "v4 = lane(key, m.d);", ""},
+	{"xxhash: the second stripe of a lane is the first one's", "v1model/xxhash.p4", "v3 = lane(v3, m.g);", "v3 = lane(v3, m.c);", ""},
+	{"xxhash: eight words are as long as five", "v1model/xxhash.p4", "m.bytes = 64;                                       \\\n    FIRST_STRIPE", "m.bytes = 40;                                       \\\n    FIRST_STRIPE", ""},
+	{"xxhash: eight words have one stripe", "v1model/xxhash.p4", "            if (m.bytes == 64) {\n", "            if (false) {\n", ""},
+	{"xxhash: four words are as long as five", "v1model/xxhash.p4", "m.bytes = 32; ", "m.bytes = 40; ", ""},
+	{"xxhash: a fifth word is left out", "v1model/xxhash.p4", "            if (m.bytes == 40) {\n", "            if (false) {\n", ""},
+	{"xxhash: two words of many are as long as one", "v1model/xxhash.p4", "    @hidden action mix_two() {\n        x = tail(tail(key + (PRIME5 + 16), m.a), m.b);", "    @hidden action mix_two() {\n        x = tail(tail(key + (PRIME5 + 8), m.a), m.b);", ""},
+	{"xxhash: a pair is the other way round", "v1model/xxhash.p4", "    @hidden action mix() {\n        x = tail(tail(key + (PRIME5 + 16), m.a), m.b);", "    @hidden action mix() {\n        x = tail(tail(key + (PRIME5 + 16), m.b), m.a);", ""},
+	{"xxhash: a word is as long as two", "v1model/xxhash.p4", "x = tail(key + (PRIME5 + 8), m);", "x = tail(key + (PRIME5 + 16), m);", ""},
+	{"xxhash: the first step of the end is a bit less", "v1model/xxhash.p4", "x = (x ^ (x >> 33)) * PRIME2;", "x = (x ^ (x >> 32)) * PRIME2;", ""},
+	{"xxhash: the second step of the end is a bit less", "v1model/xxhash.p4", "x = (x ^ (x >> 29)) * PRIME3;", "x = (x ^ (x >> 28)) * PRIME3;", ""},
+	{"xxhash: the last step of the end is left out", "v1model/xxhash.p4", "    x = x ^ (x >> 32);                  \\\n", "", ""},
+	{"xxhash: halves of a wide field are the other way round", "v1model/xxhash.p4", "#define WIRE_PAIR(x) SWAP64((x)[127:64]), SWAP64((x)[63:0])", "#define WIRE_PAIR(x) SWAP64((x)[63:0]), SWAP64((x)[127:64])", ""},
+	{"xxhash: bytes of the wire are a number as they are", "v1model/xxhash.p4", "#define WIRE(x) SWAP64(x)", "#define WIRE(x) (x)", ""},
+	{"xxhash: numbers are as on the wire", "v1model/xxhash.p4", "#define NUMBER(x) (x)", "#define NUMBER(x) SWAP64(x)", ""},
+	{"xxhash: a hop's number is as on the wire", "v1model/xxhash.p4", "#define WORD_OF_8(x) ((bit<64>)(x))", "#define WORD_OF_8(x) ((x) ++ 56w0)", ""},
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/weirswitch/weir/p4/bmv2"
 	"github.com/weirswitch/weir/p4/bmv2/bmv2test"
+	"github.com/weirswitch/weir/p4/tables"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // MutantsVariable says that the mutants are to be run: "all", or a regular expression that finds something in the names of those that are.
@@ -21,14 +23,16 @@ const MutantsVariable = "WEIR_P4_MUTANTS"
 // TestMutantsApply: the list's lines are those of the programs.
 func TestMutantsApply(t *testing.T) {
 	names := map[string]bool{}
-	for _, m := range mutants {
-		if _, err := m.text(); err != nil {
-			t.Error(err)
+	for _, list := range mutants {
+		for _, m := range list {
+			if _, err := m.text(); err != nil {
+				t.Error(err)
+			}
+			if names[m.name] {
+				t.Errorf("%q is listed twice", m.name)
+			}
+			names[m.name] = true
 		}
-		if names[m.name] {
-			t.Errorf("%q is listed twice", m.name)
-		}
-		names[m.name] = true
 	}
 }
 
@@ -48,20 +52,28 @@ func TestMutants(t *testing.T) {
 	}
 	tools := bmv2test.Find(t)
 	chosen, caught, equivalent := 0, 0, 0
-	// Those that are equivalent take longest.
-	ordered := slices.Clone(mutants)
-	slices.SortStableFunc(ordered, func(a, b mutant) int { return min(len(a.equivalent), 1) - min(len(b.equivalent), 1) })
-	for _, m := range ordered {
-		if !names.MatchString(m.name) {
-			continue
+	type compared struct {
+		mutant
+		family hash.Family
+	}
+	var ordered []compared
+	for _, f := range []hash.Family{hash.CRC, hash.XX} {
+		for _, m := range mutants[f] {
+			if names.MatchString(m.name) {
+				ordered = append(ordered, compared{m, f})
+			}
 		}
+	}
+	// Those that are equivalent take longest.
+	slices.SortStableFunc(ordered, func(a, b compared) int { return min(len(a.equivalent), 1) - min(len(b.equivalent), 1) })
+	for _, m := range ordered {
 		chosen++
 		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
-			compiled, err := m.compile(t, tools)
+			compiled, err := m.compile(t, tools, m.family)
 			if err != nil {
 				t.Fatal(err)
 			}
-			by := m.caught(t, tools, compiled)
+			by := m.caught(t, tools, compiled, m.family)
 			switch {
 			case by == "" && m.equivalent == "":
 				t.Errorf("%s: no packet shows that %s", m.file, m.name)
@@ -107,8 +119,8 @@ func (m *mutant) text() (string, error) {
 	return strings.Replace(string(text), m.old, m.new, 1), nil
 }
 
-// compile compiles the program with the change.
-func (m *mutant) compile(t *testing.T, tools bmv2.Tools) (string, error) {
+// compile compiles the program with the change for a hash family.
+func (m *mutant) compile(t *testing.T, tools bmv2.Tools, f hash.Family) (string, error) {
 	t.Helper()
 	changed, err := m.text()
 	if err != nil {
@@ -124,11 +136,11 @@ func (m *mutant) compile(t *testing.T, tools bmv2.Tools) (string, error) {
 		return "", err
 	}
 	compiled := filepath.Join(root, "mutant.json")
-	return compiled, tools.Compile(context.Background(), filepath.Join(root, "v1model/weir.p4"), compiled, "WEIR_GIVEN_TIME")
+	return compiled, tools.Compile(context.Background(), filepath.Join(root, "v1model/weir.p4"), compiled, append(tables.Defines(f), "WEIR_GIVEN_TIME")...)
 }
 
 // caught says which comparison finds the mutant first, and what differs.
-func (m *mutant) caught(t *testing.T, tools bmv2.Tools, compiled string) string {
+func (m *mutant) caught(t *testing.T, tools bmv2.Tools, compiled string, f hash.Family) string {
 	files := vectorFiles(t)
 	// Those first that find most mutants of the file, then all with packets made for boundaries, and for corners.
 	rank := func(file string) int {
@@ -139,8 +151,8 @@ func (m *mutant) caught(t *testing.T, tools bmv2.Tools, compiled string) string 
 		return likely(file)
 	}
 	slices.SortStableFunc(files, func(a, b string) int { return rank(b) - rank(a) })
-	for _, f := range files {
-		v, err := ReadFile(f)
+	for _, file := range files {
+		v, err := ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +160,7 @@ func (m *mutant) caught(t *testing.T, tools bmv2.Tools, compiled string) string 
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !m.touches(s) || m.equivalent != "" && v.Capture != cornerCapture && v.Capture != boundaryCapture {
+		if !m.touches(s, f) || m.equivalent != "" && v.Capture != cornerCapture && v.Capture != boundaryCapture {
 			continue
 		}
 		want, err := RunGo(s, v.Packets)
@@ -178,7 +190,7 @@ func (m *mutant) caught(t *testing.T, tools bmv2.Tools, compiled string) string 
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !m.touches(s) {
+		if !m.touches(s, f) {
 			continue
 		}
 		for i, capture := range large {
@@ -195,8 +207,11 @@ func (m *mutant) caught(t *testing.T, tools bmv2.Tools, compiled string) string 
 	return ""
 }
 
-// touches says whether a setup's switch has the control that the mutant changes.
-func (m *mutant) touches(s *Setup) bool {
+// touches says whether a setup's switch has the hash family, and the control that the mutant changes.
+func (m *mutant) touches(s *Setup, f hash.Family) bool {
+	if s.Switch.Hash != f {
+		return false
+	}
 	switch filepath.Base(m.file) {
 	case "l2.p4":
 		return s.has("l2")

@@ -15,7 +15,6 @@ import (
 	"github.com/weirswitch/weir/stages/disketch"
 	stagelds "github.com/weirswitch/weir/stages/lds"
 	telemetry "github.com/weirswitch/weir/telemetry/disketch"
-	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/lds"
 	sample "github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/pint"
@@ -403,11 +402,11 @@ func explain(a, b *made) string {
 		}
 		return fmt.Sprintf("%d entries of %d packets, %d bytes, against %d of %d, %d", len(x.Entries), x.Packets, x.Bytes, len(y.Entries), y.Packets, y.Bytes)
 	case record.LDS:
-		x, err := lds.Decode(a.body, hash.CRC)
+		x, err := lds.Decode(a.body, a.Hash)
 		if err != nil {
 			return err.Error()
 		}
-		y, err := lds.Decode(b.body, hash.CRC)
+		y, err := lds.Decode(b.body, b.Hash)
 		if err != nil {
 			return err.Error()
 		}

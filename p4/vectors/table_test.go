@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 // TableVariable names a Markdown file with the table of what was compiled, placed, executed and compared: the lines of the programs
@@ -101,8 +103,8 @@ func TestTablePrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs := append(slices.Sorted(maps.Keys(stages)), "v1model/weir.p4")
-	if len(programs) != 6 {
+	programs := append(slices.Sorted(maps.Keys(stages)), programName(hash.CRC), programName(hash.XX))
+	if len(programs) != 7 {
 		t.Fatalf("programs: %v", programs)
 	}
 	for _, program := range programs {

@@ -16,6 +16,8 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/p4/bmv2"
 	"github.com/weirswitch/weir/p4/bmv2/bmv2test"
+	"github.com/weirswitch/weir/p4/tables"
+	"github.com/weirswitch/weir/telemetry/hash"
 )
 
 func TestMain(m *testing.M) {
@@ -65,7 +67,8 @@ const (
 	SeedVariable     = "WEIR_P4_SEED"     // of what Inputs draw: the first capture's, the next one's is one more
 )
 
-// ProgramVariable names the program where it is compiled already, with WEIR_GIVEN_TIME.
+// ProgramVariable names the program where it is compiled already, with WEIR_GIVEN_TIME, for all setups that are
+// compared.
 const ProgramVariable = "WEIR_P4_PROGRAM"
 
 // The captures: those of which vectors are committed, and those that make p4-test adds.
@@ -156,7 +159,6 @@ func report(t *testing.T, differences []Difference) {
 // stages give.
 func TestBMv2(t *testing.T) {
 	tools := bmv2test.Find(t)
-	compiled := compile(t, tools)
 	var err error
 	n, captures := defaultPackets, append(slices.Clone(committed), cornerCapture, boundaryCapture, malformedCapture)
 	if text := os.Getenv(PacketsVariable); text != "" {
@@ -188,6 +190,16 @@ func TestBMv2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	compiled := map[hash.Family]string{}
+	for _, name := range setups {
+		s, err := LoadSetup(dir, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if compiled[s.Switch.Hash] == "" {
+			compiled[s.Switch.Hash] = compile(t, tools, s.Switch.Hash)
+		}
+	}
 	begun, done := time.Now(), 0
 	for _, name := range setups {
 		for i, capture := range captures {
@@ -204,8 +216,8 @@ func TestBMv2(t *testing.T) {
 					Setup: name, Capture: capture, Seed: seed + uint64(i), Compiler: compiler, Switch: simple, Program: sourceDigest(t),
 				}}
 				v.Packets = packets(t, s, capture, count, v.Seed)
-				o := ran(t, "v1model/weir.p4", "p4c-bm2-ss "+compiler, "BMv2 "+simple, len(v.Packets))
-				o.differences += compareFresh(t, tools, compiled, s, v)
+				o := ran(t, programName(s.Switch.Hash), "p4c-bm2-ss "+compiler, "BMv2 "+simple, len(v.Packets))
+				o.differences += compareFresh(t, tools, compiled[s.Switch.Hash], s, v)
 				done++
 				t.Logf("%s: %d packets; %d of %d, %v", name+"/"+shortName(capture), len(v.Packets), done, len(setups)*len(captures), time.Since(begun).Round(time.Second))
 				if *update && !t.Failed() {
@@ -256,13 +268,33 @@ func shortName(capture string) string {
 	return short
 }
 
-// compile compiles the program for given times.
-func compile(t *testing.T, tools bmv2.Tools) string {
+// programName is how the program of a hash family is named where what has run is listed.
+func programName(f hash.Family) string {
+	name := "v1model/weir.p4"
+	for _, d := range tables.Defines(f) {
+		name += " -D" + d
+	}
+	return name
+}
+
+// compile compiles the program for given times and a hash family.
+func compile(t *testing.T, tools bmv2.Tools, f hash.Family) string {
 	t.Helper()
 	if path := os.Getenv(ProgramVariable); path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		program, err := tables.ReadProgram(text)
+		if err == nil {
+			err = program.CheckFamily(f)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", ProgramVariable, err)
+		}
 		return path
 	}
-	return bmv2test.Compile(t, tools, program, "WEIR_GIVEN_TIME")
+	return bmv2test.Compile(t, tools, program, append(tables.Defines(f), "WEIR_GIVEN_TIME")...)
 }
 
 // compareFresh runs both sides, and completes the vector. It returns how many differences there were.
@@ -362,7 +394,7 @@ func TestBMv2CellsWrap(t *testing.T) {
 			}
 		}
 	}
-	if got := runP4(t, tools, compile(t, tools), s, packets, want, write); got != nil {
+	if got := runP4(t, tools, compile(t, tools, s.Switch.Hash), s, packets, want, write); got != nil {
 		report(t, Compare(packets, want, got))
 	}
 	t.Logf("%d cells", len(preset))
