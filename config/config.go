@@ -46,8 +46,8 @@ type Switch struct {
 	// pass them.
 	Graph []string `toml:"graph"`
 	// Hash is the family of packet ids, flow hashes and all that is drawn from them:
-	// "xxhash"; "crc", which switches of P4 have too; or "aes", which hosts cannot steer, as it is keyed. The same in
-	// the whole network.
+	// "xxhash"; "crc", for networks with P4 switches on Tofino, which have no other; or "aes", which hosts cannot steer, as
+	// it is keyed. The same in the whole network.
 	Hash hash.Family `toml:"hash"`
 	// Key is the file of the network's secret key (weir key), which makes the hash "aes"; empty: hosts can compute what is
 	// measured of their packets. The same in the whole network.
