@@ -141,7 +141,7 @@ func acceptReservoir(i int) uint64 {
 }
 
 // limit is the largest hash that a family's decisions accept. Those of crc compare the upper
-// 32 bits alone, as a P4 target does, so the lower ones are ones: that accepts at most
+// 32 bits alone, as the P4 programs for Tofino do, so the lower ones are ones: that accepts at most
 // 2^-32 more.
 func limit(f hash.Family, accept uint64) uint64 {
 	if f == hash.CRC {
