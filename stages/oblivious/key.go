@@ -24,6 +24,15 @@ func newKeyer(c *Config, family hash.Family) keyer {
 	}
 }
 
+// write is key into memory of the caller.
+func (k *keyer) write(out *packet.FlowKey, data []byte, p *packet.Packet) {
+	if !k.whole {
+		*out = k.key(data, p)
+	} else if !p.WriteKey(out, data) {
+		*out = packet.FlowKey{}
+	}
+}
+
 // key returns the key of a parsed packet; the zero key for other than IP.
 func (k *keyer) key(data []byte, p *packet.Packet) packet.FlowKey {
 	full, ok := p.Key(data)

@@ -2,6 +2,7 @@ package oblivious
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 
@@ -96,15 +97,22 @@ func mustSampler(c oblivious.Config) *oblivious.Sampler {
 }
 
 type stage struct {
+	// What the sampler is asked about at once, in front of what follows so that it begins with a line of the cache.
+	ids     [oblivious.Block]uint64
+	lengths [oblivious.Block]uint32
+	pending pending
+
 	module *Module
 	worker *epoch.Worker[cells]
-	// block is what the sampler is asked about at once.
-	block struct {
-		ids      [oblivious.Block]uint64
-		lengths  [oblivious.Block]uint32
-		at       [oblivious.Block]uint16 // indexes in the batch
-		admitted [oblivious.Block]uint8  // indexes in the block
-	}
+}
+
+// pending are packets that the sampler admits, on their way into the sample. They are few, and each needs lines that
+// other stages have pushed out of the caches: so they go there together, when a block of them is full or the epoch ends.
+type pending struct {
+	n       int
+	ids     [oblivious.Block]uint64
+	lengths [oblivious.Block]uint32
+	keys    [oblivious.Block]oblivious.Key
 }
 
 // Process implements pipeline.Stage. Per packet it hashes the packet id and
@@ -115,51 +123,60 @@ func (s *stage) Process(b *packet.Batch) {
 		s.miss(b)
 		return
 	}
-	packets, bytes, n := uint64(0), uint64(0), 0
-	x := &s.block
-	for i := range b.Pkts {
-		p := &b.Pkts[i]
-		if !counts(p) {
-			continue
+	packets, bytes := 0, uint64(0)
+	for from := 0; from < len(b.Pkts); from += oblivious.Block {
+		pkts := b.Pkts[from:min(from+oblivious.Block, len(b.Pkts))]
+		living := uint64(0)
+		for i := range pkts {
+			p := &pkts[i]
+			if !counts(p) {
+				continue
+			}
+			k := i & (oblivious.Block - 1) // BCE
+			living |= 1 << k
+			bytes += uint64(p.WireLen)
+			s.ids[k] = p.ID
+			if s.module.weighs {
+				s.lengths[k] = length(b, p)
+			}
 		}
-		packets++
-		bytes += uint64(p.WireLen)
-		x.ids[n], x.at[n] = p.ID, uint16(i)
-		if s.module.weighs {
-			x.lengths[n] = length(b, p)
-		}
-		if n++; n == len(x.ids) {
-			s.sample(c, b, n)
-			n = 0
+		packets += bits.OnesCount64(living)
+		for m := living & c.main.AdmitsEach(&s.ids, &s.lengths, len(pkts)); m != 0; m &= m - 1 {
+			s.admit(c, b, &pkts[bits.TrailingZeros64(m)])
 		}
 	}
-	s.sample(c, b, n)
-	c.main.Count(packets, bytes)
+	c.main.Count(uint64(packets), bytes)
 	if c.flows != nil {
 		s.sampleFlows(c, b)
 	}
 }
 
-// sample asks the sampler about the first n packets of the block.
-func (s *stage) sample(c *cells, b *packet.Batch, n int) {
-	x := &s.block
-	n = c.main.AdmitsEach(&x.admitted, x.ids[:n], x.lengths[:n])
-	for _, i := range x.admitted[:n] {
-		s.insert(c, b, &b.Pkts[x.at[i]])
+// admit is the path of packets that enter the sample.
+//
+//go:noinline
+func (s *stage) admit(c *cells, b *packet.Batch, p *packet.Packet) {
+	x := &s.pending
+	i := x.n & (oblivious.Block - 1) // BCE
+	x.ids[i], x.lengths[i] = p.ID, length(b, p)
+	s.module.keyer.write((*packet.FlowKey)(&x.keys[i]), b.Data(p), p)
+	if x.n++; x.n == oblivious.Block {
+		s.insert(c)
 	}
+}
+
+// insert empties pending into the sample; there is one while something is pending.
+func (s *stage) insert(c *cells) {
+	x := &s.pending
+	if x.n == 0 {
+		return
+	}
+	c.main.InsertEach(x.ids[:x.n], x.lengths[:x.n], x.keys[:x.n])
+	x.n = 0
 }
 
 // counts reports whether a packet arrived here and lives: a copy that a stage
 // made did not arrive.
 func counts(p *packet.Packet) bool { return p.Reason == 0 && !p.Flags.Has(packet.FlagCopy) }
-
-// insert is the path of packets that enter the sample.
-//
-//go:noinline
-func (s *stage) insert(c *cells, b *packet.Batch, p *packet.Packet) {
-	key := sampleKey(s.module.keyer.key(b.Data(p), p))
-	c.main.Insert(p.ID, length(b, p), &key)
-}
 
 // minLength is the shortest Ethernet frame without FCS: what is shorter gets padded
 // by some links and not by others.
@@ -214,11 +231,15 @@ func (s *stage) miss(b *packet.Batch) {
 
 // Tick implements pipeline.Ticker.
 func (s *stage) Tick(now int64) (next int64) {
+	s.insert(s.worker.Current())
 	return s.worker.Tick(now, uint8(s.module.config.EpochBits))
 }
 
 // Finish implements pipeline.Ticker.
-func (s *stage) Finish(now int64) { s.worker.Finish(now) }
+func (s *stage) Finish(now int64) {
+	s.insert(s.worker.Current())
+	s.worker.Finish(now)
+}
 
 // Explain implements pipeline.Explainer.
 func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {

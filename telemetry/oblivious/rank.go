@@ -81,39 +81,44 @@ func (r *ranker) coarse(limit uint64) uint64 {
 // admitBlock is how many packets admitsEach hashes at once.
 const admitBlock = 64
 
-// admitsEach is admits of up to admitBlock packets at once, as hashing many costs a
-// fraction of as many single hashes. It stores the indexes of those that pass. Few do,
-// and which is random: each is written where the next one belongs, with a step on
-// only if it passes.
-func (r *ranker) admitsEach(limit uint64, admitted *[admitBlock]uint8, ids []uint64, bytes []uint32) (n int) {
-	var block [admitBlock]uint64
-	hashes := block[:len(ids)]
-	r.member.Uint64s(hashes, ids)
+// admitsEach is admits of the first n packets of a block at once, as hashing many costs a
+// fraction of as many single hashes. It returns a bit for each that passes. Few do, and which is random: so no branch
+// depends on it.
+func (r *ranker) admitsEach(limit uint64, ids *[admitBlock]uint64, bytes *[admitBlock]uint32, n int) (m uint64) {
+	n = min(n, admitBlock)
+	if n <= 0 {
+		return 0
+	}
+	var hashes [admitBlock]uint64
+	r.member.Uint64s(hashes[:n], ids[:n])
 	if !r.bytes {
 		limit = r.coarse(limit)
-		for i, h := range hashes {
-			admitted[n&(admitBlock-1)] = uint8(i)
-			if h <= limit {
-				n++
-			}
+		for i, h := range hashes[:n] {
+			m |= bit(h <= limit) << (i & 63)
 		}
-		return n
+		return m
+	}
+	if wide {
+		return wideAdmits(&hashes, bytes, limit, uint64(r.shift), n) & (1<<n - 1)
 	}
 	shift := r.shift & 63
-	bytes = bytes[:len(hashes)]
-	for i, h := range hashes {
+	for i, h := range hashes[:n] {
 		w := uint64(bytes[i])
 		hi, lo := bits.Mul64(limit, w)
 		lo, carry := bits.Add64(lo, w-1, 0)
 		if hi+carry != 0 {
 			lo = math.MaxUint64
 		}
-		admitted[n&(admitBlock-1)] = uint8(i)
-		if h>>shift <= lo {
-			n++
-		}
+		m |= bit(h>>shift <= lo) << (i & 63)
 	}
-	return n
+	return m
+}
+
+func bit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // first returns the first rank value of a packet of w > 0 units, and how many

@@ -13,7 +13,8 @@ type Sampler struct {
 	classes [classes]Totals
 	updates uint64
 	qmax    *qmax
-	heap    *heap // instead of qmax
+	heap    *heap  // instead of qmax
+	touched uint64 // see store.touch
 }
 
 // NewSampler makes an empty sampler. All its memory is allocated here.
@@ -64,11 +65,10 @@ func (s *Sampler) Admits(id uint64, bytes uint32) bool { return s.admits(s.limit
 // Block is the most packets that AdmitsEach takes.
 const Block = admitBlock
 
-// AdmitsEach is Admits of up to Block packets at once, a few times as fast. It
-// stores the indexes of the packets that may enter, of those that are to be given to
-// Insert, and returns how many. ids and bytes are equally long.
-func (s *Sampler) AdmitsEach(admitted *[Block]uint8, ids []uint64, bytes []uint32) int {
-	return s.admitsEach(s.limit, admitted, ids, bytes)
+// AdmitsEach is Admits of the first n packets of a block at once, a few times as fast: bit i is set
+// if packet i may enter, and is to be given to Insert.
+func (s *Sampler) AdmitsEach(ids *[Block]uint64, bytes *[Block]uint32, n int) uint64 {
+	return s.admitsEach(s.limit, ids, bytes, n)
 }
 
 // Limit is the largest rank value that can enter at the moment. It never grows
@@ -89,11 +89,14 @@ func (s *Sampler) AdmitsUnder(limit, id uint64, bytes uint32) bool {
 //
 //go:noinline
 func (s *Sampler) Insert(id uint64, bytes uint32, key *Key) {
-	w := uint64(bytes)&s.mask | s.one
-	if w == 0 {
-		return
+	if w := uint64(bytes)&s.mask | s.one; w != 0 {
+		value, n := s.first(id, w)
+		s.insert(id, w, value, n, bytes, key)
 	}
-	value, n := s.first(id, w)
+}
+
+// insert is Insert of a packet of w units, of whose n ranks the first value is known.
+func (s *Sampler) insert(id, w, value, n uint64, bytes uint32, key *Key) {
 	n = min(n, uint64(s.config.Size))
 	for j := uint64(1); value <= s.limit; j++ {
 		s.put(Rank{value, id}, bytes, key)
@@ -103,6 +106,27 @@ func (s *Sampler) Insert(id uint64, bytes uint32, key *Key) {
 		var more bool
 		if value, more = s.next(value, s.limit, id, w, j); !more {
 			return
+		}
+	}
+}
+
+// InsertEach does Insert of up to Block packets, in this order. Where entries go is random in memory that other stages have
+// pushed out of the caches, so the loads of all are in flight at once. bytes and keys are as long as ids.
+func (s *Sampler) InsertEach(ids []uint64, bytes []uint32, keys []Key) {
+	ids = ids[:min(len(ids), Block)]
+	bytes, keys = bytes[:len(ids)], keys[:len(ids)]
+	var values, ranks [Block]uint64
+	for i, id := range ids {
+		if w := uint64(bytes[i])&s.mask | s.one; w != 0 {
+			values[i], ranks[i] = s.first(id, w)
+		}
+	}
+	if s.qmax != nil {
+		s.touched = s.qmax.touch(values[:len(ids)], ids)
+	}
+	for i, id := range ids {
+		if w := uint64(bytes[i])&s.mask | s.one; w != 0 {
+			s.insert(id, w, values[i], ranks[i], bytes[i], &keys[i])
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"os/exec"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -115,27 +116,98 @@ func TestPacketsAreOfOneKind(t *testing.T) {
 	}
 }
 
+// bothWays runs f with the wide instructions that the processor has, and without.
+func bothWays(t *testing.T, f func(t *testing.T)) {
+	has := wide
+	defer func() { wide = has }()
+	for _, wide = range []bool{false, true} {
+		if wide && !has {
+			t.Log("the processor lacks AVX-512DQ: not all ways are tested")
+			continue
+		}
+		t.Run(fmt.Sprintf("wide=%v", wide), f)
+	}
+}
+
 // TestAdmitsEach: it says of a block of packets what Admits says of each, with limits of
 // all sizes, and packets of no byte and of the most.
 func TestAdmitsEach(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 5))
-	for _, c := range kinds {
-		c.Size, c.Seed = 8, 3
-		s := sampler(t, c)
-		for range 3000 {
-			s.limit = r.Uint64() >> r.IntN(64)
-			n := r.IntN(Block + 1)
-			ids, bytes := make([]uint64, n), make([]uint32, n)
-			var want []uint8
-			for i := range ids {
-				ids[i], bytes[i] = r.Uint64(), r.Uint32()>>r.IntN(33)
-				if s.Admits(ids[i], bytes[i]) {
-					want = append(want, uint8(i))
+	bothWays(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(5, 5))
+		for _, c := range kinds {
+			c.Size, c.Seed = 8, 3
+			s := sampler(t, c)
+			for range 3000 {
+				s.limit = r.Uint64() >> r.IntN(64)
+				n := r.IntN(Block + 1)
+				var ids [Block]uint64
+				var bytes [Block]uint32
+				want := uint64(0)
+				for i := range ids {
+					ids[i], bytes[i] = r.Uint64(), r.Uint32()>>r.IntN(33)
+					if i < n && s.Admits(ids[i], bytes[i]) {
+						want |= 1 << i
+					}
+				}
+				if got := s.AdmitsEach(&ids, &bytes, n); got != want {
+					t.Fatalf("%s, limit %#x: of %d, %d admits %b, Admits %b", c.name(), s.limit, n, bytes, got, want)
 				}
 			}
-			var got [Block]uint8
-			if k := s.AdmitsEach(&got, ids, bytes); !slices.Equal(got[:k], want) {
-				t.Fatalf("%s, limit %#x: %d admits %v, Admits %v", c.name(), s.limit, bytes, got[:k], want)
+		}
+	})
+}
+
+// TestWideAdmits: it compares as 128-bit words say, at the sum and one beside it.
+func TestWideAdmits(t *testing.T) {
+	if !wide {
+		t.Skip("the processor lacks AVX-512DQ")
+	}
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 20_000 {
+		limit, shift, n := r.Uint64()>>r.IntN(64), r.IntN(64), 1+r.IntN(Block)
+		var hashes [Block]uint64
+		var bytes [Block]uint32
+		want := uint64(0)
+		for i := range n {
+			bytes[i] = r.Uint32() >> r.IntN(33)
+			hi, lo := bits.Mul64(limit, uint64(bytes[i]))
+			lo, carry := bits.Add64(lo, uint64(bytes[i])-1, 0)
+			hashes[i] = (lo + uint64(r.IntN(3)) - 1) << shift
+			if r.IntN(4) == 0 {
+				hashes[i] = r.Uint64()
+			}
+			if hi+carry != 0 || hashes[i]>>shift <= lo {
+				want |= 1 << i
+			}
+		}
+		if got := wideAdmits(&hashes, &bytes, limit, uint64(shift), n) & (1<<n - 1); got != want {
+			t.Fatalf("limit %#x, shift %d, %d of %d bytes, %x: %b, want %b", limit, shift, n, bytes, hashes, got, want)
+		}
+	}
+}
+
+// TestInsertEach: many at once leave the sampler as one by one, with entries that come twice, packets of no byte, and
+// maintenance within a block.
+func TestInsertEach(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 7))
+	for _, c := range kinds {
+		for _, c.Heap = range []bool{false, true} {
+			c.Size, c.Seed = 40, 3
+			one, many := sampler(t, c), sampler(t, c)
+			for range 300 {
+				n := r.IntN(Block + 1)
+				ids, bytes, keys := make([]uint64, n), make([]uint32, n), make([]Key, n)
+				for i := range ids {
+					ids[i], bytes[i], keys[i].SrcPort = r.Uint64N(5000), r.Uint32()>>(20+r.IntN(13)), uint16(r.IntN(3))
+					one.Insert(ids[i], bytes[i], &keys[i])
+				}
+				many.InsertEach(ids, bytes, keys)
+				if one.limit != many.limit || one.updates != many.updates {
+					t.Fatalf("%s: limit %#x, %d updates; one by one %#x, %d", c.name(), many.limit, many.updates, one.limit, one.updates)
+				}
+			}
+			if got, want := many.Sample(), one.Sample(); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: %+v, one by one %+v", c.name(), got, want)
 			}
 		}
 	}

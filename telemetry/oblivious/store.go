@@ -51,6 +51,21 @@ func (s *store) take() {
 	}
 }
 
+// touch loads what claim will look at for ranks, and fill will write: so short a loop has all loads in flight at once.
+// What it loads is returned, mixed, for the loads to be of use.
+func (s *store) touch(values, ids []uint64) (mix uint64) {
+	cells, shift := s.index.cells, s.index.shift&63
+	mask := uint64(len(cells) - 1)
+	free := s.free[len(s.free)-min(len(s.free), len(ids)):] // these come next
+	for i, id := range ids {
+		mix ^= uint64(cells[cellHash(Rank{values[i], id})>>shift&mask])
+	}
+	for _, slot := range free {
+		mix ^= s.values[slot] ^ s.ids[slot] ^ uint64(s.rest[slot].bytes)
+	}
+	return mix
+}
+
 // fill stores an entry in a slot that it has claimed.
 func (s *store) fill(slot uint32, r Rank, bytes uint32, key *Key) {
 	s.values[slot], s.ids[slot] = r.Value, r.ID
