@@ -71,14 +71,15 @@ func (s *Sample) Share(of Unit, delta float64, in In) (Estimate, error) {
 	return Estimate{Value: set.Value / max(set.Value+rest.Value, math.SmallestNonzeroFloat64), Low: leastShare(set, rest), High: 1 - leastShare(rest, set)}, nil
 }
 
+// leastShare solves that equation, a r^2 - 2 b r + c = 0. Its b^2 - a c is computed as a sum of squares: the difference
+// loses half of the digits where the bounds are equal, and others on processors with a fused multiply-add (arm64).
 func leastShare(set, rest Estimate) float64 {
-	a := rest.High * (2*rest.Value - rest.High)
 	c := set.Low * (2*set.Value - set.Low)
 	if c == 0 {
 		return 0
 	}
 	b := set.Value * rest.Value
-	return c / (c + b + math.Sqrt(max(b*b-a*c, 0)))
+	return c / (c + b + math.Hypot(rest.Value*(set.Value-set.Low), (rest.High-rest.Value)*math.Sqrt(c)))
 }
 
 // EffectiveSize is how many entries a uniform sample has that is as good: the

@@ -3,6 +3,7 @@ package oblivious
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"net/netip"
 	"testing"
 
@@ -447,6 +448,18 @@ func addTimes(s *Sampler, id *uint64, n int, key *Key) {
 	for range n {
 		*id++
 		s.Add(*id, 100, key)
+	}
+}
+
+// TestExactShare: bounds of a share that is known keep nearly all digits, whatever the processor rounds.
+func TestExactShare(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 8))
+	for range 10000 {
+		set, rest := float64(r.Uint64N(1<<40)+1), float64(r.Uint64N(1<<40)+1)
+		got, want := leastShare(Estimate{set, set, set}, Estimate{rest, rest, rest}), set/(set+rest)
+		if math.Abs(got-want) > 1e-15 {
+			t.Fatalf("%g of %g: %g, want %g", set, set+rest, got, want)
+		}
 	}
 }
 
