@@ -96,6 +96,7 @@ func (b builder) ports(source, dest uint16) builder {
 }
 
 func TestKeepDecides(t *testing.T) {
+	netnstest.Require(t)
 	keepAll := []string{"arp", "icmp", "icmpv6", "ospf", "lldp", "ssh", "udp/67", "ethertype/0x9100"}
 	// The kernel takes its time to verify a program: each is loaded once.
 	type loaded struct {
