@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 )
@@ -151,12 +152,23 @@ func TestAESIsItsDefinition(t *testing.T) {
 	})
 }
 
+// requireInstructions skips the test where there are no instructions, and fails it with WEIR_REQUIRE_INSTRUCTIONS=1.
+func requireInstructions(t *testing.T, has bool, what string) {
+	t.Helper()
+	const variable = "WEIR_REQUIRE_INSTRUCTIONS"
+	switch {
+	case has:
+	case os.Getenv(variable) == "1":
+		t.Fatalf("%s=1, but no instructions for %s are used here", variable, what)
+	default:
+		t.Skipf("no instructions for %s are used here", what)
+	}
+}
+
 // TestAESTwinsAgree compares the assembly with the plain rounds over ten million packets' hashes: all that batches
 // compute, under several keys.
 func TestAESTwinsAgree(t *testing.T) {
-	if !hasAES {
-		t.Skip("the processor has no instructions for AES")
-	}
+	requireInstructions(t, hasAES, "AES")
 	packets := 10_000_000
 	if testing.Short() {
 		packets = 100_000

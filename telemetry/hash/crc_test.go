@@ -175,9 +175,7 @@ func testFamilyOfMany(t *testing.T) {
 
 // TestCRCTwinsAgree compares the processor's CRCs with the tables' over ten million messages.
 func TestCRCTwinsAgree(t *testing.T) {
-	if !hasCRC {
-		t.Skip("the processor has no instructions for CRCs")
-	}
+	requireInstructions(t, hasCRC, "CRCs")
 	packets := 10_000_000
 	if testing.Short() {
 		packets = 100_000
