@@ -32,7 +32,11 @@ parser parse(packet_in p, out headers_t hdr, inout metadata_t meta, inout standa
 control no_verify(inout headers_t hdr, inout metadata_t meta) { apply { } }
 control no_compute(inout headers_t hdr, inout metadata_t meta) { apply { } }
 control ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
+    pair_hash() hash_pair; // packet.p4 brings it along, and what is not used is a fault
     apply {
+        pair_message_t message = { 0, 0 };
+        hash_t h;
+        hash_pair.apply(h, message, 0);
         ingress_clock.apply(hdr, meta, sm);
         sm.egress_spec = 1;
     }
