@@ -30,6 +30,7 @@ while read -r package test; do
 done < <(grep -v -e '^#' -e '^$' $list)
 GOARCH=arm64 $go vet $packages
 
+most=$((32 << 30)) # bytes of address space; of each page QEMU keeps 20 bytes in memory
 results=$(mktemp)
 trap 'rm -f "$results" "$results".*' EXIT
 failed=0
@@ -37,7 +38,7 @@ failed=0
 run() {
 	$go tool gotestsum --format standard-quiet --hide-summary=skipped --jsonfile "$results.one" --raw-command -- \
 		env GOARCH=arm64 "$go" test -json -short -vet=off -timeout 30m -p "${PARALLEL:-2}" ${TESTFLAGS:-} \
-		-exec qemu-aarch64 -skip "$1" "${@:2}" || failed=1
+		-exec "prlimit --as=$most qemu-aarch64" -skip "$1" "${@:2}" </dev/null || failed=1
 	cat "$results.one" >>"$results"
 }
 
