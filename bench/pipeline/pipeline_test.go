@@ -12,6 +12,7 @@ import (
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"
+	"github.com/weirswitch/weir/stages/l2"
 	"github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/telemetry/hash"
 )
@@ -200,6 +201,26 @@ func TestCheckFindsDrops(t *testing.T) {
 	u.before = counts{}
 	u.measure(r, 1)
 	if err := u.check(); err == nil || !strings.Contains(err.Error(), "2 were dropped") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A graph whose bridge floods is found out, also between two ports, where nothing is copied.
+func TestCheckFindsFloods(t *testing.T) {
+	r, u := open(t, Graph{Name: "forgetful", Stages: []string{"parse", "l2"}, Flows: 100, Stations: 100}, 128)
+	u.measure(r, 1)
+	if err := u.check(); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range u.chain.modules {
+		if m, ok := m.Module.(*l2.Module); ok {
+			if n := m.Flush(); n != 100 {
+				t.Errorf("%d addresses were known, want 100", n)
+			}
+		}
+	}
+	u.measure(r, 1)
+	if err := u.check(); err == nil || !strings.Contains(err.Error(), "did not know") {
 		t.Errorf("%v", err)
 	}
 }

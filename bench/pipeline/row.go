@@ -8,6 +8,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/traffic"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/clock"
+	"github.com/weirswitch/weir/stages/l2"
 	"github.com/weirswitch/weir/telemetry/export"
 )
 
@@ -26,6 +27,8 @@ type row struct {
 	before       counts
 	beforeStages []pipeline.StageCounters
 	beforeMissed float64
+	// beforeFlooded is the same of packets to addresses that l2 did not know.
+	beforeFlooded uint64
 
 	sources []export.Source // what makes records
 	body    []byte          // of a record
@@ -73,7 +76,7 @@ func (u *row) close() { u.chain.close() }
 const steadySweeps = 64
 
 // learn sends packets of all flows that differ in their addresses, in both directions, until no more
-// than always is flooded.
+// than always is flooded. Between two ports a flooded packet has no copy, so copies alone do not tell.
 func (u *row) learn(ctx context.Context, r *ring, w traffic.Workload) error {
 	w.Flows, w.Order = max(w.Source.MACs, w.Destination.MACs), traffic.RoundRobin
 	s, err := newStream(w)
@@ -84,33 +87,32 @@ func (u *row) learn(ctx context.Context, r *ring, w traffic.Workload) error {
 	turns := w.Flows/(len(r.frames)/ports) + 1
 	limit := time.Now().Add(learnLimit)
 	for last, steady := uint64(0), 0; ; {
-		before := u.total().copied
+		before := u.total().copied + u.flooded()
 		for range turns {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			s.write(r)
-			flooded := u.total().copied
+			flooded := u.flooded()
 			u.now = nowTAI()
 			r.pass(u.graph, s, u.now)
 			u.collect()
-			if u.total().copied != flooded {
+			if u.flooded() != flooded {
 				time.Sleep(time.Millisecond) // the table's writer comes that often
 			}
 		}
-		copied := u.total().copied - before
-		if steady++; copied != last {
-			last, steady = copied, 0
+		unknown := u.total().copied + u.flooded() - before
+		if steady++; unknown != last {
+			last, steady = unknown, 0
 		}
-		if copied == 0 || steady == steadySweeps {
+		if unknown == 0 || steady == steadySweeps {
 			u.now = nowTAI() / 1e9 * 1e9
 			for range turns { // all entries are of the present second
 				s.write(r)
 				r.pass(u.graph, s, u.now)
 				u.collect()
 			}
-			u.collecting, u.recordBytes = 0, 0
-			u.before, u.beforeStages, u.beforeMissed = u.total(), u.graph.AppendCounters(nil), u.missed()
+			u.begin()
 			return nil
 		}
 		if time.Now().After(limit) {
@@ -135,8 +137,23 @@ func (u *row) warm(r *ring, packets int) {
 		u.now += 1 << 30
 	}
 	pass(packets)
+	u.begin()
+}
+
+// begin notes what was counted before what is measured.
+func (u *row) begin() {
 	u.collecting, u.recordBytes = 0, 0
-	u.before, u.beforeStages, u.beforeMissed = u.total(), u.graph.AppendCounters(nil), u.missed()
+	u.before, u.beforeStages, u.beforeMissed, u.beforeFlooded = u.total(), u.graph.AppendCounters(nil), u.missed(), u.flooded()
+}
+
+// flooded are the packets to addresses that l2 did not know.
+func (u *row) flooded() (n uint64) {
+	for _, m := range u.chain.modules {
+		if m, ok := m.Module.(*l2.Module); ok {
+			n += m.Counters().Flooded
+		}
+	}
+	return n
 }
 
 // counts are packets, and what became of some.

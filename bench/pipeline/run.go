@@ -117,6 +117,9 @@ func (u *row) check() error {
 	if c := u.measured(); c.dropped != 0 || c.copied != 0 {
 		return fmt.Errorf("%s: of %d packets %d were dropped and %d copies made: the figure would not be that of forwarding", u.name, c.packets, c.dropped, c.copied)
 	}
+	if n := u.flooded() - u.beforeFlooded; n != 0 {
+		return fmt.Errorf("%s: %d packets were to addresses that l2 did not know: the figure would not be that of forwarding", u.name, n)
+	}
 	if u.failed != nil {
 		return fmt.Errorf("%s: encode a record: %w", u.name, u.failed)
 	}
