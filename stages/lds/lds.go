@@ -215,8 +215,6 @@ type stage struct {
 	port, class [lds.BlockSize]int16
 	behind      [lds.BlockSize]int8
 
-	none [lds.BlockSize]packet.FlowName // of packets that came behind the parser
-
 	cache classCache
 
 	steps steps
@@ -284,7 +282,7 @@ func (s *stage) measure(b *packet.Batch, from int, pkts []packet.Packet) {
 	if current != nil {
 		plan = current.plan
 	}
-	if current != nil && plan.plain && !s.module.bit {
+	if current != nil && plan.plain() && !s.module.bit {
 		s.measurePlain(b, from, pkts, current)
 		return
 	}
@@ -323,7 +321,7 @@ func (s *stage) measurePlain(b *packet.Batch, from int, pkts []packet.Packet, cu
 	plan, block, egress, now := current.plan, &s.block, s.module.egress, b.Now
 	n, skipped, timed, waited, unnamed := 0, 0, 0, int64(0), uint64(0)
 	apart, first := int16(0), int16(-1)
-	names := s.none[:len(pkts)]
+	names := noNames[:len(pkts)]
 	if from+len(pkts) <= len(b.Flows) {
 		names = b.Flows[from:][:len(pkts)]
 	} else {
@@ -331,27 +329,22 @@ func (s *stage) measurePlain(b *packet.Batch, from int, pkts []packet.Packet, cu
 	}
 	for i := range pkts {
 		p := &pkts[i]
-		port, at := p.InPort, p.Arrival
-		if egress {
-			// The packets of a replayed batch arrive behind its clock.
-			port, at = p.OutPort, max(now, p.Arrival)
-		}
-		if p.Reason != 0 || int(port) >= len(plan.port) || plan.port[port] < 0 {
+		number := plan.at(p, egress)
+		if number < 0 {
 			continue
 		}
 		if p.Flags&packet.FlagIP == 0 {
 			skipped++
 			continue
 		}
+		at := timeOf(p, egress, now)
 		k := n & (lds.BlockSize - 1) // BCE
-		number := plan.port[port]
 		if n == 0 {
 			first = number
 		}
 		apart |= number ^ first
 		name := &names[i]
-		differ := name.ID ^ p.ID
-		unnamed |= differ
+		unnamed |= name.ID ^ p.ID
 		block.ID[k], block.Time[k], block.Bytes[k], block.Flow[k] = p.ID, at, p.WireLen, name.Name
 		s.of[k] = uint8(i)
 		if p.Arrival != now {
@@ -379,15 +372,22 @@ func (s *stage) measurePlain(b *packet.Batch, from int, pkts []packet.Packet, cu
 		outside = block.AddTo(current.of[first].now, n)
 	} else {
 		for k, i := range s.of[:n] {
-			port := pkts[i].InPort
-			if egress {
-				port = pkts[i].OutPort
-			}
-			block.Points[k] = current.of[plan.port[port]].now
+			block.Points[k] = current.of[plan.at(&pkts[i], egress)].now
 		}
 		outside = block.Add(n)
 	}
 	add(&s.refused, bits.OnesCount64(outside))
+}
+
+// noNames are for packets that came behind the parser.
+var noNames [lds.BlockSize]packet.FlowName
+
+// timeOf is when a packet counts: the packets of a replayed batch arrive behind its clock.
+func timeOf(p *packet.Packet, egress bool, now int64) int64 {
+	if egress {
+		return max(now, p.Arrival)
+	}
+	return p.Arrival
 }
 
 // name computes the names of flows of all packets noted.
@@ -409,12 +409,8 @@ func (s *stage) choose(now int64, pkts []packet.Packet, plan *plan) (n int) {
 	skipped, egress := 0, s.module.egress
 	for i := range pkts {
 		p := &pkts[i]
-		port, at := p.InPort, p.Arrival
-		if egress {
-			// The packets of a replayed batch arrive behind its clock.
-			port, at = p.OutPort, max(now, p.Arrival)
-		}
-		if p.Reason != 0 || int(port) >= len(plan.port) || plan.port[port] < 0 {
+		number := plan.at(p, egress)
+		if number < 0 {
 			continue
 		}
 		if p.Flags&packet.FlagIP == 0 {
@@ -422,7 +418,7 @@ func (s *stage) choose(now int64, pkts []packet.Packet, plan *plan) (n int) {
 			continue
 		}
 		k := n & (lds.BlockSize - 1) // BCE
-		s.of[k], s.at[k], s.port[k] = uint8(i), at, plan.port[port]
+		s.of[k], s.at[k], s.port[k] = uint8(i), timeOf(p, egress, now), number
 		n++
 	}
 	add(&s.skipped, skipped)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/telemetry/lds"
 )
 
@@ -22,7 +23,23 @@ type plan struct {
 	classifier *classifier // nil: points are of ports
 	refused    int         // classes for which there was no room
 	rows       []*rows     // of the points, if these adapt
-	plain      bool        // neither classes nor weights, and flows that lose packets are not named
+}
+
+// plain reports whether there are neither classes nor weights, and flows that lose packets are not named.
+func (p *plan) plain() bool {
+	return p.classifier == nil && len(p.weights) == 0 && p.config.LostFlows == 0
+}
+
+// at is the number of the port's point at which a living packet counts; below 0: at none.
+func (p *plan) at(k *packet.Packet, egress bool) int16 {
+	port := k.InPort
+	if egress {
+		port = k.OutPort
+	}
+	if k.Reason != 0 || int(port) >= len(p.port) {
+		return -1
+	}
+	return p.port[port]
 }
 
 // point is what a measurement point is of.
@@ -41,7 +58,6 @@ func newPlan(c Config, names []string, router pipeline.Router, egress bool) (*pl
 	for i := range p.port {
 		p.port[i] = -1
 	}
-	p.plain = len(p.weights) == 0 && c.LostFlows == 0
 	for i, port := range p.ports {
 		p.measured[port], p.port[port] = true, int16(i)
 	}
@@ -55,7 +71,7 @@ func newPlan(c Config, names []string, router pipeline.Router, egress bool) (*pl
 	if c.Edges && router != nil {
 		p.addEdges(router.RouteList(), egress)
 	}
-	p.classifier, p.plain = newClassifier(p.classes), false
+	p.classifier = newClassifier(p.classes)
 	p.makeRows()
 	return p, nil
 }

@@ -20,8 +20,8 @@ type plainBlocks struct {
 	ids, flows              [packet.BatchSize]uint64
 }
 
-// hash stores the ids of the first n packets, their flow hashes if flows says so, and names of flows if it is not nil. These are
-// the hashes, under seed 0.
+// hash stores the ids of the first n packets, their flow hashes if flows says so, and in names, if it is not nil, the names of their
+// flows: all 64 bits of the flow hashes, so the parser's seed has to be 0.
 func (q *plainBlocks) hash(pkts []packet.Packet, m *hash.Member, n int, flows bool, names []packet.FlowName) {
 	m.Uint64x5s(q.ids[:n], q.a[:], q.f[:], q.t1[:], q.t2[:], q.rest[:])
 	if !flows && names == nil {

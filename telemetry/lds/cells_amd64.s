@@ -1,5 +1,6 @@
 //go:build !purego
 
+#include "go_asm.h"
 #include "textflag.h"
 
 // An update is a packet's number in the high half and a cell's in the low one; a
@@ -106,7 +107,7 @@ TEXT ·packWide(SB), NOSPLIT, $0-72
 	VPBROADCASTQ low+40(FP), Y9
 	VPBROADCASTQ high+48(FP), Y10
 	MOVQ n+56(FP), CX
-	MOVQ $0x1ffffff, AX // mostBytes
+	MOVQ $const_mostBytes, AX
 	VMOVQ AX, X12
 	VPBROADCASTQ X12, Y12
 	MOVQ $1, AX // a packet
@@ -124,9 +125,9 @@ next:
 	VPOR Y1, Y7, Y7
 	VPOR Y2, Y4, Y4
 	VPOR Y4, Y7, Y7
-	VPSLLQ $18, Y0, Y0 // countBits
+	VPSLLQ $const_countBits, Y0, Y0
 	VPADDQ Y11, Y0, Y0
-	VPSLLQ $32, Y5, Y5 // digestOffset
+	VPSLLQ $const_digestOffset, Y5, Y5
 	VPOR Y5, Y3, Y3
 	VPUNPCKLQDQ Y3, Y0, Y1
 	VPUNPCKHQDQ Y3, Y0, Y2
