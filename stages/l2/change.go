@@ -45,7 +45,7 @@ func (m *Module) change(c Config, p *plan, next *settings) {
 	m.config, m.static = c, p.static
 	m.guards.plan, m.guards.blocked = p, nil // a new configuration is a new beginning
 	m.settings.Store(next)
-	m.fdb.ageing = uint32(c.Ageing / time.Second)
+	m.fdb.setAgeing(uint32(c.Ageing / time.Second))
 	for _, s := range before {
 		if !slices.Contains(p.static, s) {
 			m.fdb.removeKey(s.key)
@@ -61,23 +61,4 @@ func (m *Module) change(c Config, p *plan, next *settings) {
 		}
 	}
 	m.fdb.flush(func(vlan, port uint16) bool { return !next.ports[port].has(vlan) })
-}
-
-// removeKey removes the entry of a key, static or not, if there is one.
-func (t *fdb) removeKey(key uint64) {
-	h := hashKey(key, t.seed)
-	first := t.first(h)
-	for _, bi := range [2]uint64{first, t.other(h, first)} {
-		b := &t.buckets[bi]
-		i := b.match(key) & 3
-		if b.keys[i].Load() != key {
-			continue
-		}
-		v := b.vals[i].Load()
-		if isStatic(v) {
-			t.static.Add(^uint64(0))
-		}
-		t.remove(&b.keys[i], v)
-		return
-	}
 }

@@ -2,6 +2,7 @@ package l2
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -151,5 +152,20 @@ func TestConfigDump(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s\nof\n%s", diff, text.String())
+	}
+}
+
+// TestTooManyPorts: a table's entries have bits for the numbers of 4096.
+func TestTooManyPorts(t *testing.T) {
+	c := DefaultConfig()
+	names := make([]string, MaxPorts+1)
+	for i := range names {
+		names[i] = fmt.Sprintf("p%d", i)
+	}
+	if err := c.Validate(names[:MaxPorts]); err != nil {
+		t.Error(err)
+	}
+	if err := c.Validate(names); err == nil || err.Error() != "port: the switch has 4097 ports: a bridge has 4096 at most" {
+		t.Errorf("got %v", err)
 	}
 }

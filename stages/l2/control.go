@@ -45,7 +45,7 @@ func (m *Module) Counters() Counters {
 		Aged:    f.aged.Load(),
 		Flushed: f.flushed.Load(),
 		Entries: f.entries.Load(),
-		Static:  f.static.Load(),
+		Static:  f.statics.Load(),
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,11 +106,12 @@ type Entry struct {
 func (m *Module) Entries(dst []Entry, now int64) []Entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.fdb.each(func(key, val *atomic.Uint64) {
-		k, v := key.Load(), val.Load()
-		e := Entry{MAC: keyMAC(k), VLAN: keyVLAN(k), Port: valuePort(v), Static: isStatic(v)}
+	t := m.fdb
+	t.each(func(b *bucket, i int, at, entry uint64) {
+		key := t.key(at, entry)
+		e := Entry{MAC: keyMAC(key), VLAN: keyVLAN(key), Port: t.port(entry), Static: entry&t.static != 0}
 		if !e.Static {
-			e.Age = time.Duration(max(0, int32(stampOf(now)-valueStamp(v)-granuleOf(m.fdb.ageing)+1))) * time.Second
+			e.Age = time.Duration(max(0, int32(stampOf(now)-t.stamp(b, i)-1<<t.granule+1))) * time.Second
 		}
 		dst = append(dst, e)
 	})

@@ -16,12 +16,13 @@ func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
 		return text
 	}
 	how := "known"
-	switch slot, v := s.fdb.find(dst, hashKey(dst, s.fdb.seed)); {
+	t := s.fdb
+	switch at, _, entry := t.find(t.mix(dst)); {
 	case dst&macGroup != 0:
 		how = "group, flooded"
-	case slot == nil || p.Flags.Has(packet.FlagCopy) || valuePort(v) != p.OutPort:
+	case at == nil || p.Flags.Has(packet.FlagCopy) || t.port(entry) != p.OutPort:
 		how = "unknown, flooded"
-	case isStatic(v):
+	case entry&t.static != 0:
 		how = "static"
 	}
 	return fmt.Sprintf("%s: %s, leaves by %s", text, how, s.portName(p.OutPort))

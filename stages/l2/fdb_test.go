@@ -2,6 +2,7 @@ package l2
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -9,12 +10,12 @@ import (
 )
 
 func TestBucketIsOneCacheLine(t *testing.T) {
-	if n := unsafe.Sizeof(bucket{}); n != 64 {
-		t.Fatalf("a bucket has %d bytes, want 64", n)
+	if n := unsafe.Sizeof(bucket{}); n != bucketSize {
+		t.Fatalf("a bucket has %d bytes, want %d", n, bucketSize)
 	}
 	for _, n := range []int{1, 100, 1000, 16384, 100_000} {
 		f := newFDB(n, 300, 1)
-		if at := uintptr(unsafe.Pointer(&f.buckets[0])); at%64 != 0 {
+		if at := uintptr(unsafe.Pointer(&f.buckets[0])); at%bucketSize != 0 {
 			t.Errorf("the buckets of a table for %d begin at %#x, not on a cache line", n, at)
 		}
 	}
@@ -51,48 +52,81 @@ func TestKey(t *testing.T) {
 // one must find room, and the next one in the place of another.
 func TestTableHoldsItsLimit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
-	// 13107 and 52428 are the worst cases, 80 % full.
-	for _, limit := range []int{1, 50, 200, 1000, 13107, 16384, 52428} {
+	// 5120 and 81920 are the worst cases, five to a bucket.
+	for _, limit := range []int{1, 50, 200, 1000, 5120, 16384, 81920} {
 		f := newFDB(limit, 300, rng.Uint64())
 		keys := make([]uint64, limit)
 		for i := range keys {
 			keys[i] = rng.Uint64()&macMask&^macGroup | uint64(i)<<8&0xff00 | keyTag(uint16(i%4096))
-			f.learn(keys[i], uint16(i), 1)
+			f.learn(keys[i], uint16(i%MaxPorts), 1)
 		}
 		if got := f.entries.Load(); got != uint64(limit) || f.full.Load() != 0 {
 			t.Fatalf("a table for %d holds %d, refused %d", limit, got, f.full.Load())
 		}
 		for i, k := range keys {
-			if slot, v := f.find(k, hashKey(k, f.seed)); slot == nil || valuePort(v) != uint16(i) {
-				t.Fatalf("limit %d: key %d found %v with port %d", limit, i, slot != nil, valuePort(v))
+			if b, _, e := f.find(f.mix(k)); b == nil || f.port(e) != uint16(i%MaxPorts) {
+				t.Fatalf("limit %d: key %d found %v with port %d", limit, i, b != nil, f.port(e))
 			}
 		}
 		more := keyTag(5) | 0x42
 		f.learn(more, 1, 1)
-		if slot, _ := f.find(more, hashKey(more, f.seed)); slot == nil || f.evicted.Load() != 1 || f.entries.Load() != uint64(limit) {
+		if b, _, _ := f.find(f.mix(more)); b == nil || f.evicted.Load() != 1 || f.entries.Load() != uint64(limit) {
 			t.Fatalf("limit %d: %d entries and %d evicted after one too many", limit, f.entries.Load(), f.evicted.Load())
 		}
 	}
 }
 
-// TestHashSpreadsConsecutiveAddresses counts, for many seeds, the keys of a full
-// table that do not fit their first buckets, when the addresses follow each
-// other. Balls thrown at random leave 11,000 (standard deviation about 80), so
-// 12,500 are out of reach by luck.
-func TestHashSpreadsConsecutiveAddresses(t *testing.T) {
-	const keys, buckets, atMost = 100_000, 1 << 15, 12_500
-	for seed := range uint64(200) {
-		s := newHashSeed(seed)
-		var load [buckets]uint8
-		over := 0
-		for i := range keys {
-			b := &load[hashKey(makeKey(1, MAC{2, 0, 0, byte(i >> 16), byte(i >> 8), byte(i)}), s)%buckets]
-			if *b++; *b > 4 {
-				over++
+// TestMixSpreads counts, for many seeds, the keys of a table that do not fit four to a bucket, when keys follow each
+// other in one part or another. Balls thrown at random leave 11,000 (standard deviation about 80).
+func TestMixSpreads(t *testing.T) {
+	const keys, buckets, atMost = 100_000, 1 << 15, 13_500
+	station := func(b ...byte) MAC { return MAC(append([]byte{2}, b...)) }
+	patterns := map[string]func(i int) uint64{
+		"the last bytes":   func(i int) uint64 { return makeKey(1, station(0, 0, byte(i>>16), byte(i>>8), byte(i))) },
+		"bytes before":     func(i int) uint64 { return makeKey(1, station(byte(i>>16), byte(i>>8), byte(i), 0, 0)) },
+		"the first bytes":  func(i int) uint64 { return makeKey(1, MAC{byte(i << 1), byte(i >> 7), byte(i >> 15)}) },
+		"each 16th":        func(i int) uint64 { return makeKey(1, station(0, byte(i>>20), byte(i>>12), byte(i>>4), byte(i<<4))) },
+		"VLANs":            func(i int) uint64 { return makeKey(uint16(i&4095), station(0, 0, 0, 0, byte(i>>12))) },
+		"few in each VLAN": func(i int) uint64 { return makeKey(uint16(i>>8&4095), station(0, 0, 0, 0, byte(i))) },
+	}
+	seeds := uint64(40)
+	if testing.Short() {
+		seeds = 20
+	}
+	layout := newLayout(buckets)
+	for name, key := range patterns {
+		for seed := range seeds {
+			m := newMixer(seed)
+			var load [buckets]uint8
+			over := 0
+			for i := range keys {
+				at, _ := layout.first(m.mix(key(i)))
+				b := &load[at/bucketSize]
+				if *b++; *b > 4 {
+					over++
+				}
+			}
+			if over > atMost {
+				t.Errorf("%s, seed %d: %d of %d keys do not fit their first buckets, want at most %d", name, seed, over, keys, atMost)
 			}
 		}
-		if over > atMost {
-			t.Errorf("seed %d: %d of %d keys do not fit their first buckets, want at most %d", seed, over, keys, atMost)
+	}
+}
+
+// TestMixIsUndone: from each entry, in either of its buckets, follows its key, and other leads back.
+func TestMixIsUndone(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	for _, buckets := range []int{64, minBuckets, 1 << 18} {
+		f := newFDBOf(buckets, 1, 1, rng.Uint64())
+		for range 10_000 {
+			key := rng.Uint64()&macMask&^macGroup | keyTag(uint16(rng.Uint32()))
+			mixed := f.mix(key)
+			at, name := f.first(mixed)
+			second, renamed := f.other(at, name)
+			back, again := f.other(second, renamed)
+			if f.key(at, name) != key || f.key(second, renamed) != key || second == at || back != at || again != name || name&f.ports != 0 {
+				t.Fatalf("%d buckets: key %#x is %#x in bucket %#x and %#x in %#x", buckets, key, name, at, renamed, second)
+			}
 		}
 	}
 }
@@ -125,7 +159,7 @@ func TestTableTwin(t *testing.T) {
 				}
 				f.learn(key, port, now)
 				for k, e := range twin {
-					if slot, _ := f.find(k, hashKey(k, f.seed)); slot == nil {
+					if b, _, _ := f.find(f.mix(k)); b == nil {
 						for p, n := range shares {
 							if n > shares[e.port] {
 								t.Fatalf("step %d: a station of port %d with %d made room, and port %d has %d", step, e.port, shares[e.port], p, n)
@@ -169,13 +203,13 @@ func TestTableTwin(t *testing.T) {
 		case op < 503:
 			f.learn(static, port, now)
 		default:
-			slot, v := f.find(key, hashKey(key, f.seed))
+			b, i, found := f.find(f.mix(key))
 			e, ok := twin[key]
-			if ok != (slot != nil) || ok && (valuePort(v) != e.port || valueStamp(v) != e.stamp) {
-				t.Fatalf("step %d: found %v %#x, want %v %+v", step, slot != nil, v, ok, e)
+			if ok != (b != nil) || ok && (f.port(found) != e.port || f.stamp(b, i) != e.stamp) {
+				t.Fatalf("step %d: found %v %#x, want %v %+v", step, b != nil, found, ok, e)
 			}
 			if ok && rng.IntN(2) == 0 {
-				refresh(slot, v, now)
+				b.refresh(i, found, f.markOf(now))
 				twin[key] = entry{e.port, now}
 			}
 		}
@@ -183,8 +217,8 @@ func TestTableTwin(t *testing.T) {
 			t.Fatalf("step %d: %d entries, want %d", step, got, len(twin)+1)
 		}
 	}
-	if _, v := f.find(static, hashKey(static, f.seed)); !isStatic(v) || valuePort(v) != 77 {
-		t.Fatalf("the static entry became %#x", v)
+	if _, _, e := f.find(f.mix(static)); e&f.static == 0 || f.port(e) != 77 {
+		t.Fatalf("the static entry became %#x", e)
 	}
 	got := [4]uint64{f.moved.Load(), f.aged.Load(), f.evicted.Load(), f.flushed.Load()}
 	if want := [4]uint64{moved, aged, evicted, flushed}; got != want {
@@ -201,8 +235,8 @@ func TestClockSetBack(t *testing.T) {
 	key := makeKey(0, stationMAC(1))
 	f.learn(key, 1, 1000)
 	f.age(500)
-	if _, v := f.find(key, hashKey(key, f.seed)); valueStamp(v) != 500 {
-		t.Fatalf("stamp %d, want 500", valueStamp(v))
+	if b, i, _ := f.find(f.mix(key)); f.stamp(b, i) != 500 {
+		t.Fatalf("stamp %d, want 500", f.stamp(b, i))
 	}
 	if f.age(505); f.entries.Load() != 1 {
 		t.Fatal("aged too early")
@@ -212,13 +246,66 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
+// TestClockJumps sets the clock forward and back at random. A station that was seen stays for as many seconds as the ageing time, as far as the clock
+// went forward since; and it goes when so many have passed since the clock was last set back, with a margin of what the table does not
+// notice, though marks repeat every 1024 s.
+func TestClockJumps(t *testing.T) {
+	const ageing, granule, unnoticed = 300, 4, lookAgain * 4
+	rng := rand.New(rand.NewPCG(8, 8))
+	f := newFDB(1000, ageing, 5)
+	now := uint32(1<<32 - 20_000)         // it wraps on the way
+	type entry struct{ seen, steady int } // seconds since it was seen, and since that or the last step back
+	twin := map[uint64]*entry{}
+	gone, back := 0, 0
+	for step := range 20_000 {
+		jump := rng.IntN(20)
+		switch rng.IntN(50) {
+		case 0:
+			jump = rng.IntN(3000)
+		case 1:
+			jump = -rng.IntN(3000)
+			back++
+		}
+		now += uint32(jump)
+		for _, e := range twin {
+			e.seen += max(0, jump)
+			if e.steady += jump; jump < 0 {
+				e.steady = 0
+			}
+		}
+		if rng.IntN(100) == 0 {
+			f.setAgeing(ageing * 2) // another granule, for a moment
+			f.setAgeing(ageing)
+		}
+		f.age(max(1, now))
+		for range rng.IntN(4) {
+			key := makeKey(1, stationMAC(rng.IntN(500)))
+			f.learn(key, 1, max(1, now/granule*granule))
+			twin[key] = &entry{}
+		}
+		for key, e := range twin {
+			b, _, _ := f.find(f.mix(key))
+			if b == nil && e.seen <= ageing-2*granule || b != nil && e.steady > ageing+2*granule+unnoticed {
+				t.Fatalf("step %d: there %v, seen %d s ago, %d s without a step back", step, b != nil, e.seen, e.steady)
+			}
+			if b == nil {
+				delete(twin, key)
+				gone++
+			}
+		}
+	}
+	if gone == 0 || len(twin) == 0 || back == 0 || now > 1<<31 {
+		t.Fatalf("the test did not reach all cases: %d gone, %d left, %d steps back, second %d", gone, len(twin), back, now)
+	}
+}
+
 // TestReadersAndWriter reads a table that a writer turns over. Half of the keys
 // stay in the table throughout, in changing slots: readers must never miss one.
 // The others come and go: readers must never see another key's port.
 func TestReadersAndWriter(t *testing.T) {
-	const limit = 204 // 80 % of the slots, so entries must move
-	f := newFDB(limit, 300, 5)
-	port := func(k uint64) uint16 { return uint16(k >> 32) }
+	const limit = 358 // 80 % of the entries of 64 buckets, so they must move
+	f := newFDBOf(64, limit, 300, 5)
+	port := func(k uint64) uint16 { return uint16(k >> 32 & f.ports) }
 	key := func(i int) uint64 {
 		return makeKey(0, MAC{2, byte(i), byte(i >> 8), byte(i >> 16), byte(i), byte(i * 7)})
 	}
@@ -238,19 +325,19 @@ func TestReadersAndWriter(t *testing.T) {
 			for !done.Load() {
 				i := rng.IntN(8 * stable)
 				k := key(i)
-				slot, v, missed := findMovable(f, k, hashKey(k, f.seed))
+				b, slot, entry, missed := findMovable(f, k)
 				if missed && i < stable {
 					t.Errorf("missed key %d, which is in the table", i)
 					return
 				}
-				if slot == nil {
+				if b == nil {
 					continue
 				}
-				if valuePort(v) != port(k) {
-					t.Errorf("key %d has port %d, want %d", i, valuePort(v), port(k))
+				if f.port(entry) != port(k) {
+					t.Errorf("key %d has port %d, want %d", i, f.port(entry), port(k))
 					return
 				}
-				refresh(slot, v, rng.Uint32()|1)
+				b.refresh(slot, entry, uint8(rng.Uint32()))
 			}
 		})
 	}
@@ -260,10 +347,10 @@ func TestReadersAndWriter(t *testing.T) {
 		f.learn(k, port(k), 1)
 		for f.entries.Load() >= limit-1 { // a full table would evict the stable ones, too
 			victim := uint16(rng.IntN(1 << 16)) // and the like, of four classes
-			f.each(func(slot, val *atomic.Uint64) {
-				k := slot.Load()
+			f.each(func(b *bucket, i int, at, entry uint64) {
+				k := f.key(at, entry)
 				if int(keyMAC(k)[1])|int(keyMAC(k)[2])<<8 >= stable && (uint16(k>>20)^victim)&3 == 0 {
-					f.remove(slot, val.Load())
+					f.remove(b, i, entry)
 				}
 			})
 		}
@@ -280,10 +367,10 @@ func TestReadersAndWriter(t *testing.T) {
 // find came back with nothing though fewer entries moved than it looks again:
 // each look that fails for a key in the table takes a move of its own, so a
 // reader that is slow enough may use up its looks, and then only.
-func findMovable(f *fdb, key, h uint64) (slot *atomic.Uint64, v uint64, missed bool) {
+func findMovable(f *fdb, key uint64) (b *bucket, i int, entry uint64, missed bool) {
 	moves := f.moves.Load()
-	slot, v = f.find(key, h)
-	return slot, v, slot == nil && f.moves.Load()-moves < maxRetries
+	b, i, entry = f.find(f.mix(key))
+	return b, i, entry, b == nil && f.moves.Load()-moves < maxRetries
 }
 
 // TestFindWhileMoving moves one entry to and fro between its buckets: whoever
@@ -291,44 +378,50 @@ func findMovable(f *fdb, key, h uint64) (slot *atomic.Uint64, v uint64, missed b
 func TestFindWhileMoving(t *testing.T) {
 	f := newFDB(10, 300, 5)
 	key := makeKey(0, stationMAC(1))
-	h := hashKey(key, f.seed)
 	f.learn(key, 7, 1)
-	here := f.first(h)
-	from, to := &f.buckets[here], &f.buckets[f.other(h, here)]
+	here, name := f.first(f.mix(key))
+	there, _ := f.other(here, name)
 	untilDone(t, func(i int) {
-		f.move(from, 0, to, i%4)
-		f.move(to, i%4, from, 0)
+		f.move(here, 0, i%slots)
+		f.move(there, i%slots, 0)
 	}, func() bool {
-		slot, v, missed := findMovable(f, key, h)
-		if missed || slot != nil && valuePort(v) != 7 {
-			t.Errorf("missed %v, port %d", missed, valuePort(v))
+		b, _, entry, missed := findMovable(f, key)
+		if missed || b != nil && f.port(entry) != 7 {
+			t.Errorf("missed %v, port %d", missed, f.port(entry))
 			return false
 		}
 		return true
 	})
 }
 
-// TestFindWhileReused gives one slot to ever new keys, all with the same check,
-// so that nothing but the order of loads and stores tells their values apart.
-func TestFindWhileReused(t *testing.T) {
+// TestRefreshWhileReused gives one place to ever new stations, all with the same mark, so that nothing but the version tells
+// their marks apart. A reader refreshes each second one, if it still finds it: the marks of the others must not change.
+func TestRefreshWhileReused(t *testing.T) {
 	f := newFDB(10, 300, 5)
-	const h = 0
-	var current atomic.Uint64
-	b := &f.buckets[0]
+	b := f.bucket(0)
+	const mark, seen = 7, 9
+	changed := 0
 	untilDone(t, func(i int) {
-		b.keys[2].Store(0)
-		b.fill(2, keyPresent|uint64(i), makeValue(1, checkOf(h), uint16(i)))
-		current.Store(uint64(i))
-	}, func() bool {
-		// The key that stands there, and the one that comes next.
-		for i := current.Load(); i < current.Load()+2; i++ {
-			if slot, v := f.find(keyPresent|i, h); slot != nil && valuePort(v) != uint16(i) {
-				t.Errorf("key %d has the value of %d", uint16(i), valuePort(v))
-				return false
+		for i == 1 && b.mark(2) != seen { // until the reader runs
+			b.fill(2, 2, mark)
+			runtime.Gosched()
+		}
+		b.entries[2].Store(0)
+		b.fill(2, uint64(i), mark)
+		for range 10 {
+			if i%2 == 1 && b.mark(2) == seen {
+				changed++
 			}
+		}
+	}, func() bool {
+		if e := b.entries[2].Load(); e != 0 && e%2 == 0 {
+			b.refresh(2, e, seen)
 		}
 		return true
 	})
+	if changed > 0 {
+		t.Errorf("%d marks were another station's", changed)
+	}
 }
 
 // untilDone runs a writer many times beside a reader, until that says false.
@@ -340,13 +433,15 @@ func untilDone(t *testing.T, write func(int), read func() bool) {
 	}
 	var done atomic.Bool
 	var reads uint64
-	ended := make(chan struct{})
+	begun, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
+		close(begun)
 		for !done.Load() && read() {
 			reads++
 		}
 	}()
+	<-begun
 	for i := 1; i <= writes; i++ {
 		write(i)
 	}
@@ -359,7 +454,7 @@ func untilDone(t *testing.T, write func(int), read func() bool) {
 // ports stay, new ones are learned, and on the port itself those that speak outlive those that do not.
 func TestFloodPaysForItself(t *testing.T) {
 	const limit, stations = 16384, 1000
-	f := newFDB(limit, 300, 5)
+	f := newFDB(limit, 60, 5) // marks count seconds
 	key := func(port, i int) uint64 {
 		return makeKey(0, MAC{2, byte(port), 0, byte(i >> 16), byte(i >> 8), byte(i)})
 	}
@@ -383,7 +478,7 @@ func TestFloodPaysForItself(t *testing.T) {
 	}
 	found := func(port int) (n int) {
 		for i := range stations {
-			if slot, v := f.find(key(port, i), hashKey(key(port, i), f.seed)); slot != nil && valuePort(v) == uint16(port) {
+			if b, _, e := f.find(f.mix(key(port, i))); b != nil && f.port(e) == uint16(port) {
 				n++
 			}
 		}

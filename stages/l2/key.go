@@ -1,9 +1,6 @@
 package l2
 
-import (
-	"fmt"
-	"math/bits"
-)
+import "fmt"
 
 // MAC is a 48-bit address in the order of transmission.
 type MAC [6]byte
@@ -22,7 +19,7 @@ func (m MAC) learnable() bool { return m != MAC{} && m[0]&1 == 0 }
 
 // A key is an address in a VLAN, in one word. The address is a
 // little-endian load finds it, its first byte lowest, because only its identity
-// matters. A free slot of the table has key 0, which no address has.
+// matters.
 //
 //	63    61  60  59      48 47                    0
 //	|  0  | 1 |    VLAN     |        address       |
@@ -59,23 +56,45 @@ func unlearnable(k uint64) bool { return k&macGroup != 0 || k&macMask == 0 }
 // 0f, which bridges do not forward (802.1Q, 8.6.3).
 func linkLocal(k uint64) bool { return k&(macMask&^(0x0f<<40)) == 0x00c28001 }
 
-// hashKey spreads keys over 64 bits: both halves of a 128-bit product, joined,
-// twice. Once is not enough: addresses that follow each other give products that
-// do too, and one factor in eight crowds them into few buckets.
-func hashKey(key uint64, seed hashSeed) uint64 {
-	hi, lo := bits.Mul64(key^seed.mask, seed.factor)
-	hi, lo = bits.Mul64(hi^lo, 0x9e3779b97f4a7c15)
-	return hi ^ lo
+// mixer spreads keys over 64 bits by a function that can be undone, so that an entry of the table need not have the whole
+// key. A mixed key has zeros in its lowest five bits: four for what all keys have in common, one for the group bit of its address, which
+// no station has. Those of groups have anything there, and may look like a station's.
+type mixer struct {
+	mask    uint64
+	factors [3]uint64 // of 32 bits, odd
 }
 
-// hashSeed is what makes the hash of one table its own.
-type hashSeed struct{ mask, factor uint64 }
-
-// newHashSeed makes both words from a seed, by the finaliser of SplitMix64,
+// newMixer makes its words from a seed, by the finaliser of SplitMix64,
 // since a factor with few bits set would hardly mix. An even one would lose a bit.
-func newHashSeed(seed uint64) hashSeed {
-	return hashSeed{splitMix(seed), splitMix(seed+1) | 1}
+func newMixer(seed uint64) mixer {
+	m := mixer{mask: splitMix(seed) &^ 31}
+	for i := range m.factors {
+		m.factors[i] = splitMix(seed+1+uint64(i))>>32 | 1<<31 | 1
+	}
+	return m
 }
+
+// mix is a Feistel network of three rounds: each changes one half by a product of the other one, which undoes itself. 32 bits
+// times 32 are what vectors multiply. The lower half, of which bits 5 and up choose the bucket, takes the middle of
+// the products: their low bits know nothing of the high ones that were multiplied, and addresses that follow each other have products that
+// do too. Once is not enough for these.
+func (m *mixer) mix(key uint64) uint64 {
+	x := key<<4 ^ m.mask
+	x = mixLower(x, m.factors[0])
+	x = mixUpper(x, m.factors[1])
+	return mixLower(x, m.factors[2])
+}
+
+// unmix returns the key of a mixed one.
+func (m *mixer) unmix(mixed uint64) uint64 {
+	x := mixLower(mixed, m.factors[2])
+	x = mixUpper(x, m.factors[1])
+	x = mixLower(x, m.factors[0])
+	return (x^m.mask)>>4 | keyPresent
+}
+
+func mixLower(x, factor uint64) uint64 { return x ^ (x>>32)*factor>>16&0xffff_ffe0 }
+func mixUpper(x, factor uint64) uint64 { return x ^ (x&0xffff_ffff)*factor&^0xffff_ffff }
 
 func splitMix(z uint64) uint64 {
 	z = (z + 1) * 0x9e3779b97f4a7c15

@@ -51,18 +51,19 @@ type settings struct {
 	// tagging is set if any port is not transparent, so tags may change.
 	tagging    bool
 	passGroups bool           // forward link-local groups
-	granule    uint32         // of stamps, in seconds
+	granule    uint8          // of stamps: see there
 	storms     []*storm       // the limits of what is flooded, by port
 	bpdus      []*atomic.Bool // by port, nil without BPDU guard
 }
 
 func newSettings(c *Config, p *plan, names []string) *settings {
 	s := &settings{
-		names: names, ports: p.ports, floods: newFloodTable(p.ports), passGroups: c.ForwardLinkLocal,
+		names: names, ports: slices.Clone(p.ports), floods: newFloodTable(p.ports), passGroups: c.ForwardLinkLocal,
 		storms: p.storms, bpdus: p.bpdus, granule: granuleOf(uint32(c.Ageing / time.Second)),
 	}
 	for i := range s.ports {
 		s.tagging = s.tagging || names[i] != "" && !s.ports[i].transparent && !s.ports[i].outside
+		s.ports[i].open = s.ports[i].has(s.ports[i].pvid)
 	}
 	return s
 }
@@ -159,9 +160,10 @@ type stage struct {
 	*settings // of the present batch
 	inline    bool
 
-	lines          // of the present batch
-	touched uint64 // see touch
+	search         // for the present packets' sources and destinations, in turn
 	stamp   uint32 // of the present batch
+	mark    uint8  // of stamp
+	learned bool   // inline: the table has changed since the search
 	tick    uint32
 	recent  recent
 	shares  shares
@@ -175,7 +177,8 @@ type stage struct {
 func (s *stage) Process(b *packet.Batch) {
 	s.settings = s.module.settings.Load()
 	now := stampOf(b.Now)
-	s.stamp, s.tick = max(1, now&^(s.granule-1)), uint32(b.Now>>tickShift)
+	s.stamp, s.tick = max(1, now>>s.granule<<s.granule), uint32(b.Now>>tickShift)
+	s.mark = uint8(s.stamp >> s.granule)
 	if len(s.ports) != len(s.shares.used) {
 		s.shares = newShares(len(s.ports)) // a port came
 	}
@@ -196,81 +199,51 @@ func (s *stage) Process(b *packet.Batch) {
 func (s *stage) decide(b *packet.Batch) (floods int) {
 	for first := 0; first < len(b.Pkts); first += packet.BatchSize {
 		pkts := b.Pkts[first:min(first+packet.BatchSize, len(b.Pkts))]
-		s.hash(b, pkts)
-		if len(s.fdb.buckets) >= touchFrom {
-			s.touched = s.lines.touch(s.fdb, len(pkts))
-		}
+		s.learned = false
+		s.gather(b, pkts)
+		s.search.find(s.fdb, 2*len(pkts))
 		floods += s.look(b, pkts)
 	}
 	return floods
 }
 
-// lines are the keys of a batch's packets and their hashes, source and destination, so that
-// their buckets are loaded at once.
-type lines struct {
-	keys, hashes [packet.BatchSize][2]uint64
-}
-
-// touchFrom is the number of buckets, 2 MiB of them, from which a table is not in the second-level cache.
-const touchFrom = 1 << 15
-
-// touch loads the first buckets of n packets, then the second ones of keys that are not in their first. So short a loop has
-// tens of loads in flight, where the long one, which decides, has those of the few packets that the processor
-// looks ahead. What is loaded is returned, mixed, for the loads to be of use.
-func (l *lines) touch(t *fdb, n int) (mix uint64) {
-	for i := range l.hashes[:n] {
-		h := &l.hashes[i]
-		mix ^= t.buckets[h[0]&t.mask].keys[0].Load() ^ t.buckets[h[1]&t.mask].keys[0].Load()
-	}
-	for i := range l.hashes[:n] {
-		for side, h := range l.hashes[i] {
-			first := t.first(h)
-			if b := &t.buckets[first]; b.keys[b.match(l.keys[i][side])&3].Load() != l.keys[i][side] {
-				mix ^= t.buckets[t.other(h, first)].keys[0].Load()
-			}
-		}
-	}
-	return mix
-}
-
-// hash finds the packets' VLANs and keys. Packets of VLANs that their port does not carry are dropped.
-func (s *stage) hash(b *packet.Batch, pkts []packet.Packet) {
-	seed := s.fdb.seed
+// gather finds the packets' VLANs and keys. Packets of VLANs that their port does not carry are dropped.
+func (s *stage) gather(b *packet.Batch, pkts []packet.Packet) {
 	for i := range pkts {
 		p := &pkts[i]
 		if p.Reason != 0 {
 			continue
 		}
 		in := &s.ports[p.InPort]
-		vlan := in.classify(p)
-		if !in.has(vlan) {
-			b.Drop(p, in.refusal(p))
-			continue
+		vlan := in.pvid
+		if p.Flags.Has(packet.FlagVLAN) || !in.open {
+			if vlan = in.classify(p); !in.has(vlan) {
+				b.Drop(p, in.refusal(p))
+				continue
+			}
 		}
-		dst, src := addresses(b, p, vlan)
-		s.keys[i&(packet.BatchSize-1)] = [2]uint64{src, dst}
-		s.hashes[i&(packet.BatchSize-1)] = [2]uint64{hashKey(src, seed), hashKey(dst, seed)}
+		k := 2 * (i & (packet.BatchSize - 1))
+		s.keys[k+1], s.keys[k] = addresses(b, p, vlan)
 	}
 }
 
-// look finds the packets' stations in the table.
+// look decides by what the lookups have found.
 func (s *stage) look(b *packet.Batch, pkts []packet.Packet) (floods int) {
-	t, stamp := s.fdb, s.stamp
+	t, l := s.fdb, &s.search.first
 	for i := range pkts {
 		p := &pkts[i]
 		if p.Reason != 0 {
 			continue
 		}
-		src, dst := s.keys[i&(packet.BatchSize-1)][0], s.keys[i&(packet.BatchSize-1)][1]
+		k := 2 * (i & (packet.BatchSize - 1))
 
 		// Learning comes before forwarding: a packet to its own sender must
 		// not be flooded. One comparison says that nothing is new.
-		h := s.hashes[i&(packet.BatchSize-1)][0]
-		bk := t.bucket(h)
-		if v, ok := bk.read(bk.match(src), src); !ok || v != makeValue(stamp, checkOf(h), p.InPort) {
-			s.seen(src, h, p.InPort)
+		if l.entries[k] != l.names[k]|uint64(p.InPort) || l.marks[k] != s.mark || s.learned {
+			s.seen(s.keys[k], p.InPort)
 		}
 
+		dst := s.keys[k+1]
 		if dst&macGroup != 0 {
 			if isBPDU(dst) {
 				if flag := s.bpdus[p.InPort]; flag != nil {
@@ -285,24 +258,21 @@ func (s *stage) look(b *packet.Batch, pkts []packet.Packet) (floods int) {
 			floods++
 			continue
 		}
-		h = s.hashes[i&(packet.BatchSize-1)][1]
-		bk = t.bucket(h)
-		v, ok := bk.read(bk.match(dst), dst)
-		if !ok || valueCheck(v) != checkOf(h) {
-			var slot *atomic.Uint64
-			if slot, v = t.find(dst, h); slot == nil {
+		entry := l.entries[k+1]
+		if (entry^l.names[k+1])&t.name != 0 || s.learned {
+			if _, _, entry = t.find(t.mix(dst)); entry == 0 {
 				p.OutPort = flooded
 				floods++
 				continue
 			}
 		}
-		out := valuePort(v)
+		out := t.port(entry)
 		if out == p.InPort {
 			b.Drop(p, reasonSamePort)
 			continue
 		}
 		p.OutPort = out
-		if s.tagging && !s.ports[out].tag(b, p, keyVLAN(src)) {
+		if s.tagging && !s.ports[out].tag(b, p, keyVLAN(s.keys[k])) {
 			b.Drop(p, reasonNoHeadroom)
 		}
 	}
@@ -320,28 +290,30 @@ func addresses(b *packet.Batch, p *packet.Packet, vlan uint16) (dst, src uint64)
 
 // seen handles a source that is not simply where it was, in the granule in
 // which it was: unknown, moved, static, or seen in a new one.
-func (s *stage) seen(key, h uint64, port uint16) {
-	slot, v := s.fdb.find(key, h)
-	if slot != nil {
-		if isStatic(v) {
+func (s *stage) seen(key uint64, port uint16) {
+	if unlearnable(key) {
+		return
+	}
+	mixed := s.fdb.mix(key)
+	if b, i, entry := s.fdb.find(mixed); b != nil {
+		if entry&s.fdb.static != 0 {
 			return
 		}
-		if valuePort(v) == port {
+		if s.fdb.port(entry) == port {
 			// Workers' clocks may differ by an edge of a granule; only a step
 			// back beyond that is the clock's.
-			if d := int32(s.stamp - valueStamp(v)); d > 0 || d < -int32(s.granule) {
-				refresh(slot, v, s.stamp)
+			if d := int8(s.mark - b.mark(i)); d != 0 && d != -1 {
+				b.refresh(i, entry, s.mark)
 			}
 			return
 		}
-	} else if unlearnable(key) {
-		return
 	}
 	if s.inline {
 		s.fdb.learn(key, port, s.stamp)
+		s.learned = true
 		return
 	}
-	if s.recent.admit(h, key, port, s.tick) && !(s.shares.take(port, s.tick) && s.ring.Push(event{key, s.stamp, port})) {
+	if s.recent.admit(mixed, key, port, s.tick) && !(s.shares.take(port, s.tick) && s.ring.Push(event{key, s.stamp, port})) {
 		s.learnOverflow.Add(1)
 	}
 }

@@ -110,18 +110,18 @@ func (m *Module) write() int {
 	return n
 }
 
-// apply is write without the reports of blocks that begin.
+// apply is write without the reports of blocks that begin. The clock comes first, as the table needs it for the events' stamps.
 func (m *Module) apply() (n int, begun []pipeline.Block, onBlock func(pipeline.Block)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := clockTAI()
 	m.guards.loops.begin(now, len(m.guards.plan.ports))
 	m.fdb.loops = &m.guards.loops
+	m.fdb.age(stampOf(now))
 	for _, s := range m.stages {
 		n += s.ring.Drain(func(e *event) { m.fdb.learn(e.key, e.port, e.stamp) })
 	}
 	m.guard(now)
-	m.fdb.age(stampOf(now))
 	begun, m.guards.begun = m.guards.begun, nil
 	return n, begun, m.guards.onBlock
 }

@@ -179,8 +179,8 @@ func TestLearnOverflow(t *testing.T) {
 }
 
 func known(m *Module, key uint64) bool {
-	slot, _ := m.fdb.find(key, hashKey(key, m.fdb.seed))
-	return slot != nil
+	b, _, _ := m.fdb.find(m.fdb.mix(key))
+	return b != nil
 }
 
 // TestMACFlood floods the default table with 64 forged addresses in each batch, and every tenth batch another

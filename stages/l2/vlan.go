@@ -23,6 +23,8 @@ type portVLANs struct {
 	member [4096 / 64]uint64
 	// pvid is the VLAN of untagged packets, in and out; noVLAN for none.
 	pvid uint16
+	// open: the port carries pvid (newSettings).
+	open bool
 	// transparent: pvid is 0 and a priority tag in VLAN 0 is left alone.
 	transparent bool
 	// untagged: only untagged and priority-tagged packets are taken.

@@ -1,0 +1,99 @@
+package l2
+
+import "github.com/weirswitch/weir/pipeline/packet"
+
+// maxLookups are those of a batch: source and destination of each packet.
+const maxLookups = 2 * packet.BatchSize
+
+// lookups are those of a batch. First all buckets are loaded, in so short a loop that tens of loads are in flight; then each is
+// compared with a name, without a branch that depends on what is there.
+type lookups struct {
+	at    [maxLookups]uint64 // offsets of buckets
+	names [maxLookups]uint64 // of entries in them
+	// entries are what was found, 0 or another entry if nothing was, and marks theirs.
+	entries [maxLookups]uint64
+	marks   [maxLookups]uint8
+	missed  [maxLookups]uint8 // the numbers of lookups that found nothing
+	touched uint64            // see touchPlain
+}
+
+// search is lookups in first buckets, and those that go on in second ones.
+type search struct {
+	keys          [maxLookups]uint64
+	first, second lookups
+}
+
+// find looks the first n keys up, in first buckets, and in second ones what is not there. It may miss an entry that moves
+// meanwhile, and return one that is another's: the caller compares the name.
+func (s *search) find(t *fdb, n int) {
+	l, second := &s.first, &s.second
+	t.place(l, &s.keys, n)
+	missed := t.matchAll(l, n)
+	if missed == 0 {
+		return
+	}
+	for k, i := range l.missed[:missed] {
+		at, name := t.other(l.at[i], l.names[i])
+		second.at[k], second.names[k] = at, name
+	}
+	t.touch(second, missed)
+	t.matchAll(second, missed)
+	for k, i := range l.missed[:missed] {
+		l.names[i], l.entries[i], l.marks[i] = second.names[k], second.entries[k], second.marks[k]
+	}
+}
+
+// place finds the first buckets of n keys, and loads them.
+func (t *fdb) place(l *lookups, keys *[maxLookups]uint64, n int) {
+	if wide {
+		placeWide(&t.buckets[0], l, keys, n, &t.layout, &t.mixer)
+	} else {
+		t.placePlain(l, keys, n)
+		t.touch(l, n)
+	}
+}
+
+// placePlain is place without vectors.
+func (t *fdb) placePlain(l *lookups, keys *[maxLookups]uint64, n int) {
+	for i, key := range keys[:n] {
+		l.at[i], l.names[i] = t.first(t.mix(key))
+	}
+}
+
+// touch loads the buckets of n lookups.
+func (t *fdb) touch(l *lookups, n int) {
+	if wide {
+		touchWide(&t.buckets[0], l, n)
+	} else {
+		l.touched = t.touchPlain(l, n)
+	}
+}
+
+// touchPlain is touch without vectors. What is loaded is returned, mixed, for the loads to be of use.
+func (t *fdb) touchPlain(l *lookups, n int) (mix uint64) {
+	for _, at := range l.at[:n] {
+		mix ^= t.bucket(at).entries[0].Load()
+	}
+	return mix
+}
+
+// matchAll compares n lookups with their buckets, and returns how many found nothing.
+func (t *fdb) matchAll(l *lookups, n int) (missed int) {
+	if wide {
+		return matchWide(&t.buckets[0], l, n, t.name)
+	}
+	return t.matchPlain(l, n)
+}
+
+// matchPlain is matchAll without vectors.
+func (t *fdb) matchPlain(l *lookups, n int) (missed int) {
+	for i := range n {
+		b := t.bucket(l.at[i])
+		k, entry := t.match(b, l.names[i])
+		l.entries[i] = entry
+		l.marks[i] = b.mark(k)
+		l.missed[missed&(maxLookups-1)] = uint8(i)
+		missed += k / slots
+	}
+	return missed
+}

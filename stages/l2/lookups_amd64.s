@@ -1,0 +1,125 @@
+//go:build !purego
+
+#include "go_asm.h"
+#include "textflag.h"
+
+// func placeWide(buckets *bucket, l *lookups, keys *[maxLookups]uint64, n int, layout *layout, mixer *mixer)
+//
+// VPMULUDQ multiplies the low halves of words.
+TEXT ·placeWide(SB), NOSPLIT, $0-48
+	MOVQ buckets+0(FP), DI
+	MOVQ l+8(FP), R8
+	MOVQ keys+16(FP), SI
+	MOVQ n+24(FP), CX
+	MOVQ layout+32(FP), R9
+	MOVQ mixer+40(FP), R10
+	VPBROADCASTQ layout_lines(R9), Y4
+	VPBROADCASTQ layout_tag(R9), Y5
+	VPBROADCASTQ layout_present(R9), Y6
+	VPBROADCASTQ mixer_mask(R10), Y7
+	VPBROADCASTQ mixer_factors(R10), Y8
+	VPBROADCASTQ (mixer_factors+8)(R10), Y9
+	VPBROADCASTQ (mixer_factors+16)(R10), Y10
+	VPCMPEQD Y0, Y0, Y0
+	VPSLLQ $32, Y0, Y11 // the upper half
+	VPSRLQ $37, Y0, Y12
+	VPSLLQ $5, Y12, Y12 // the lower half but for five bits
+	XORL DX, DX
+next:
+	VMOVDQU (SI)(DX*8), Y0
+	VPSLLQ $4, Y0, Y0
+	VPXOR Y7, Y0, Y0
+	VPSRLQ $32, Y0, Y1
+	VPMULUDQ Y8, Y1, Y1
+	VPSRLQ $16, Y1, Y1
+	VPAND Y12, Y1, Y1
+	VPXOR Y1, Y0, Y0
+	VPMULUDQ Y9, Y0, Y1
+	VPAND Y11, Y1, Y1
+	VPXOR Y1, Y0, Y0
+	VPSRLQ $32, Y0, Y1
+	VPMULUDQ Y10, Y1, Y1
+	VPSRLQ $16, Y1, Y1
+	VPAND Y12, Y1, Y1
+	VPXOR Y1, Y0, Y0
+	VPADDQ Y0, Y0, Y1
+	VPAND Y4, Y1, Y1
+	VMOVDQU Y1, lookups_at(R8)(DX*8)
+	VPAND Y5, Y0, Y0
+	VPOR Y6, Y0, Y0
+	VMOVDQU Y0, lookups_names(R8)(DX*8)
+	ADDQ $4, DX
+	CMPQ DX, CX
+	JLT next
+	VZEROUPPER
+	XORL DX, DX
+
+// Loads, not prefetches, of which a processor may drop some: docs/performance.md has both.
+touch:
+	MOVQ lookups_at(R8)(DX*8), AX
+	MOVQ (lookups_at+8)(R8)(DX*8), BX
+	MOVQ (DI)(AX*1), R11
+	MOVQ (DI)(BX*1), R12
+	MOVQ (lookups_at+16)(R8)(DX*8), AX
+	MOVQ (lookups_at+24)(R8)(DX*8), BX
+	MOVQ (DI)(AX*1), R11
+	MOVQ (DI)(BX*1), R12
+	ADDQ $4, DX
+	CMPQ DX, CX
+	JLT touch
+	RET
+
+// func touchWide(buckets *bucket, l *lookups, n int)
+TEXT ·touchWide(SB), NOSPLIT, $0-24
+	MOVQ buckets+0(FP), DI
+	MOVQ l+8(FP), SI
+	MOVQ n+16(FP), CX
+	XORL DX, DX
+next:
+	MOVQ lookups_at(SI)(DX*8), AX
+	MOVQ (DI)(AX*1), R11
+	INCQ DX
+	CMPQ DX, CX
+	JLT next
+	RET
+
+// func matchWide(buckets *bucket, l *lookups, n int, name uint64) (missed int)
+//
+// A bucket's seven entries and its marks are eight words. BX is the number of the entry that has the name, 7 if none: its bit for
+// the marks is always set.
+TEXT ·matchWide(SB), NOSPLIT, $0-40
+	MOVQ buckets+0(FP), DI
+	MOVQ l+8(FP), SI
+	MOVQ n+16(FP), CX
+	VPBROADCASTQ name+24(FP), Y3
+	XORL DX, DX // the lookup
+	XORL R8, R8 // how many found nothing
+	XORL R13, R13
+next:
+	MOVQ lookups_at(SI)(DX*8), AX
+	ADDQ DI, AX
+	VPBROADCASTQ lookups_names(SI)(DX*8), Y0
+	VPAND (AX), Y3, Y1
+	VPAND 32(AX), Y3, Y2
+	VPCMPEQQ Y0, Y1, Y1
+	VPCMPEQQ Y0, Y2, Y2
+	VMOVMSKPD Y1, BX
+	VMOVMSKPD Y2, R9
+	SHLL $4, R9
+	ORL R9, BX
+	ORL $0x80, BX
+	TZCNTL BX, BX
+	MOVQ (AX)(BX*8), R10
+	MOVBLZX bucket_marks(AX)(BX*1), R11
+	MOVB DX, lookups_missed(SI)(R8*1)
+	CMPL BX, $7
+	CMOVQEQ R13, R10
+	SBBL $-1, R8 // one more unless BX < 7
+	MOVQ R10, lookups_entries(SI)(DX*8)
+	MOVB R11, lookups_marks(SI)(DX*1)
+	INCQ DX
+	CMPQ DX, CX
+	JLT next
+	MOVQ R8, missed+32(FP)
+	VZEROUPPER
+	RET
