@@ -75,7 +75,7 @@ func newFloor() *floor {
 	return &floor{tables: []floorTable{
 		table(4<<20, 1), table(4<<20, 1), // lds_ingress, lds_egress: 70,000 cells, in one row with so many flows, of two ports
 		table(128<<10, 1), // disketch
-		table(512<<10, 2), // l2: two addresses
+		table(256<<10, 2), // l2: two addresses
 	}}
 }
 
