@@ -229,7 +229,8 @@ func (s *stage) gather(b *packet.Batch, pkts []packet.Packet) {
 
 // look decides by what the lookups have found.
 func (s *stage) look(b *packet.Batch, pkts []packet.Packet) (floods int) {
-	t, l := s.fdb, &s.search.first
+	t, l, mark, tagging := s.fdb, &s.search.first, s.mark, s.tagging
+	nameBits, ports := t.name, t.ports
 	for i := range pkts {
 		p := &pkts[i]
 		if p.Reason != 0 {
@@ -239,7 +240,7 @@ func (s *stage) look(b *packet.Batch, pkts []packet.Packet) (floods int) {
 
 		// Learning comes before forwarding: a packet to its own sender must
 		// not be flooded. One comparison says that nothing is new.
-		if l.entries[k] != l.names[k]|uint64(p.InPort) || l.marks[k] != s.mark || s.learned {
+		if l.entries[k] != l.names[k]|uint64(p.InPort) || l.marks[k] != mark || s.learned {
 			s.seen(s.keys[k], p.InPort)
 		}
 
@@ -259,20 +260,20 @@ func (s *stage) look(b *packet.Batch, pkts []packet.Packet) (floods int) {
 			continue
 		}
 		entry := l.entries[k+1]
-		if (entry^l.names[k+1])&t.name != 0 || s.learned {
+		if (entry^l.names[k+1])&nameBits != 0 || s.learned {
 			if _, _, entry = t.find(t.mix(dst)); entry == 0 {
 				p.OutPort = flooded
 				floods++
 				continue
 			}
 		}
-		out := t.port(entry)
+		out := uint16(entry & ports)
 		if out == p.InPort {
 			b.Drop(p, reasonSamePort)
 			continue
 		}
 		p.OutPort = out
-		if s.tagging && !s.ports[out].tag(b, p, keyVLAN(s.keys[k])) {
+		if tagging && !s.ports[out].tag(b, p, keyVLAN(s.keys[k])) {
 			b.Drop(p, reasonNoHeadroom)
 		}
 	}

@@ -48,25 +48,18 @@ next:
 	VPAND Y5, Y0, Y0
 	VPOR Y6, Y0, Y0
 	VMOVDQU Y0, lookups_names(R8)(DX*8)
+	MOVQ lookups_at(R8)(DX*8), AX
+	MOVQ (lookups_at+8)(R8)(DX*8), BX
+	PREFETCHT0 (DI)(AX*1)
+	PREFETCHT0 (DI)(BX*1)
+	MOVQ (lookups_at+16)(R8)(DX*8), AX
+	MOVQ (lookups_at+24)(R8)(DX*8), BX
+	PREFETCHT0 (DI)(AX*1)
+	PREFETCHT0 (DI)(BX*1)
 	ADDQ $4, DX
 	CMPQ DX, CX
 	JLT next
 	VZEROUPPER
-	XORL DX, DX
-
-// Loads, not prefetches, of which a processor may drop some: docs/performance.md has both.
-touch:
-	MOVQ lookups_at(R8)(DX*8), AX
-	MOVQ (lookups_at+8)(R8)(DX*8), BX
-	MOVQ (DI)(AX*1), R11
-	MOVQ (DI)(BX*1), R12
-	MOVQ (lookups_at+16)(R8)(DX*8), AX
-	MOVQ (lookups_at+24)(R8)(DX*8), BX
-	MOVQ (DI)(AX*1), R11
-	MOVQ (DI)(BX*1), R12
-	ADDQ $4, DX
-	CMPQ DX, CX
-	JLT touch
 	RET
 
 // func touchWide(buckets *bucket, l *lookups, n int)
