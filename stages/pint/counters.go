@@ -86,6 +86,9 @@ func (c *counters) publish() {
 	}
 }
 
+// publishOne is publish where no other counter moved.
+func (c *counters) publishOne(i count) { c.published[i].Store(c.now[i]) }
+
 // Metrics implements pipeline.Metered.
 func (m *Module) Metrics(emit func(pipeline.Metric)) {
 	packets := uint64(0)

@@ -3,7 +3,6 @@ package pint
 import (
 	"encoding/binary"
 
-	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/encode"
@@ -18,6 +17,10 @@ import (
 //
 // and is read and written by it alone.
 type passing struct {
+	// In front, so that they begin with a line of the cache.
+	at    [encode.BlockSize]uint64 // of the shim, in the batch's memory
+	words [encode.BlockSize]uint64 // that the shims began with
+
 	plan  *livePlan
 	head  uint32 // of the plan's shims, under headMask
 	shift uint   // of a digest, in the word that it ends in
@@ -28,9 +31,6 @@ type passing struct {
 	// differ between packets.
 	latency, use bool
 	others       []pint.Value
-
-	at    [encode.BlockSize]uint64 // of the shim, in the batch's memory
-	words [encode.BlockSize]uint64 // that the shims began with
 }
 
 // headMask leaves the digest's length and the plan in the first word of a shim:
@@ -121,6 +121,10 @@ func (t *passing) write(b *packet.Batch) {
 	}
 	mem, shift := b.Mem, t.shift&63
 	keep := ^(uint64(1)<<32 - 1<<shift) // all but the digest
+	if wide {
+		scatter(&mem[0], &t.at, &t.words, &d.Digest, keep, uint64(shift), n)
+		return
+	}
 	for i, word := range t.words[:n] {
 		binary.BigEndian.PutUint64(mem[t.at[i]:], word&keep+1<<hopShift|d.Digest[i]<<shift)
 	}
@@ -134,113 +138,5 @@ func (t *passing) writeLong(b *packet.Batch, n int) {
 		shim[hopAt] = uint8(t.block.Hop[i])
 		word := shim[digestAt:]
 		binary.BigEndian.PutUint64(word, binary.BigEndian.Uint64(word)&behind|digest<<(t.shift&63))
-	}
-}
-
-// straight takes packets of the batch from i on that just pass from one port to
-// another with a shim of the newest plan, which are most of what a switch in the
-// middle of a network sees, at most as many as the block has room for. It does what observe and
-// transit do; whatever is out of the ordinary it leaves to them. How much the link is used
-// it leaves to settle, which is to be called before the next packet.
-func (s *stage) straight(b *packet.Batch, i int) (r run) {
-	pkts, mem := b.Pkts[i:], b.Mem
-	inPort, outPort := pkts[0].InPort, pkts[0].OutPort
-	if int(outPort) >= len(s.ports) {
-		return run{}
-	}
-	out := &s.ports[outPort]
-	if s.ports[inPort].edge || out.edge {
-		return run{}
-	}
-	t, d := &s.passing[0], s.passing[0].block
-	if d.N == encode.BlockSize {
-		t.write(b)
-	}
-	r.from = d.N
-	pkts = pkts[:min(len(pkts), encode.BlockSize-d.N)]
-	const kind, usual = packet.FlagShim | packet.FlagVLAN | packet.FlagCopy, packet.FlagShim
-	const least = header.EthernetLen + digestAt + 8
-	// Whatever stays the same is kept in variables: the compiler has to think that
-	// each store may change what lies in memory.
-	head, shift, maxFrame, now := uint64(t.head), t.shift&63, out.maxFrame, s.now
-	waits := &d.Values[pint.HopLatency]
-	first := uint64(max(0, now-pkts[0].Arrival)) // packets of a batch often waited equally long
-	k := d.N
-	for j := range pkts {
-		p := &pkts[j]
-		// One load; the reason is 0.
-		where := uint64(p.OutPort) | uint64(p.InPort)<<16 | uint64(p.InQueue)<<32 | uint64(p.Reason)<<40 | uint64(p.Proto)<<48 | uint64(p.TTL)<<56
-		if where&whereMask != uint64(outPort)|uint64(inPort)<<16 || p.Flags&kind != usual ||
-			p.ID == 0 || p.WireLen > maxFrame || p.Len < least {
-			break
-		}
-		at := p.Addr + header.EthernetLen
-		word := binary.BigEndian.Uint64(mem[at:])
-		hop := word>>hopShift&0xff + 1
-		if word>>32&headMask != head || hop > pint.MaxHops {
-			break
-		}
-		// Arrival may be a clock's of another core, or a capture's.
-		waited := uint64(max(0, now-p.Arrival))
-		k &= encode.BlockSize - 1 // BCE
-		t.at[k], t.words[k], waits[k] = at, word, waited
-		d.ID[k], d.Hop[k], d.Digest[k] = p.ID, hop, word&(1<<32-1)>>shift
-		r.bytes += uint64(p.WireLen)
-		r.differ |= waited ^ first
-		k++
-		r.taken++
-	}
-	d.N = r.from + r.taken
-	r.out = out
-	return r
-}
-
-// whereMask leaves ports and reason in what straight loads at once.
-const whereMask = 0xff_00_ffff_ffff
-
-// run is what straight took.
-type run struct {
-	from, taken int // the first in the block, and how many
-	bytes       uint64
-	differ      uint64 // 0: all waited equally long
-	out         *port
-}
-
-// settle does for a run what straight left: it counts the packets, and gives them the use of the link.
-func (s *stage) settle(r *run) {
-	if r.taken == 0 {
-		return
-	}
-	d := s.passing[0].block
-	s.counters.now[transited] += uint64(r.taken)
-	if r.from == 0 {
-		d.Values[pint.EgressUtilisation][0] = r.out.used
-		d.Same |= 1 << pint.EgressUtilisation
-	} else {
-		d.Spread(pint.EgressUtilisation, r.from)
-		used := d.Values[pint.EgressUtilisation][r.from:d.N]
-		for i := range used {
-			used[i] = r.out.used
-		}
-	}
-	if !s.needLatency {
-		return
-	}
-	waits := d.Values[pint.HopLatency][r.from:d.N]
-	if r.from == 0 && r.differ == 0 {
-		d.Same |= 1 << pint.HopLatency
-	} else {
-		d.Same &^= 1 << pint.HopLatency // straight has written each
-	}
-	latencies := r.out.latency
-	latencies.total += uint64(r.taken)
-	if r.differ == 0 {
-		latencies.counts[bucketOf(waits[0])] += uint64(r.taken)
-		latencies.highest = max(latencies.highest, waits[0])
-		return
-	}
-	for _, waited := range waits {
-		latencies.counts[bucketOf(waited)]++
-		latencies.highest = max(latencies.highest, waited)
 	}
 }

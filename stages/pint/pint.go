@@ -149,6 +149,8 @@ func (m *Module) Stage(w int) pipeline.Stage { return m.stages[w] }
 
 // stage is one worker's. All but what is published is the worker's alone.
 type stage struct {
+	gathering gathering // of straight; in front for its lines
+
 	module *Module
 	plans  []livePlan
 	ports  []port
@@ -289,6 +291,10 @@ func (s *stage) Process(b *packet.Batch) {
 	}
 	for i := range s.passing {
 		s.passing[i].write(b)
+	}
+	if r.taken > 0 && r.taken == len(b.Pkts) {
+		s.counters.publishOne(transited) // the others are what they were
+		return
 	}
 	s.counters.publish()
 }

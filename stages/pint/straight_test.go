@@ -2,6 +2,7 @@ package pint
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"testing"
@@ -104,6 +105,18 @@ func shimmed(r *rand.Rand, hop uint8) []byte {
 // one by one: in batches of all sizes, in which runs are long, short or broken off by packets out of the ordinary,
 // and whose packets waited equally long or not.
 func TestStraight(t *testing.T) {
+	has := wide
+	defer func() { wide = has }()
+	for _, wide = range []bool{false, true} {
+		if wide && !has {
+			t.Log("the processor lacks AVX-512: not all ways are tested")
+			continue
+		}
+		t.Run(fmt.Sprintf("wide=%v", wide), testStraight)
+	}
+}
+
+func testStraight(t *testing.T) {
 	straight, each := newStraightTwin(t, true), newStraightTwin(t, false)
 	r := rand.New(rand.NewPCG(28, 11))
 	now := int64(1e15)
