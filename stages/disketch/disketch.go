@@ -2,7 +2,6 @@ package disketch
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -176,19 +175,16 @@ func (s *stage) part(pkts []packet.Packet, n int) (left, single int) {
 	return left, single
 }
 
-// valuesOf is what each of the packets counts for.
+// valuesOf is what each of the packets counts for; nil: for 1.
 func (s *stage) valuesOf(c *counting, pkts []packet.Packet, places []uint8) []int64 {
 	if !c.fragment.bytes {
-		return ones[:len(places)]
+		return nil
 	}
 	for k, place := range places {
 		s.values[k] = int64(pkts[place].WireLen)
 	}
 	return s.values[:len(places)]
 }
-
-// ones are the values of packets.
-var ones = [packet.BatchSize]int64(slices.Repeat([]int64{1}, packet.BatchSize))
 
 // name gives flows that became candidates their keys.
 func (c *counting) name(counter *disketch.Counter, b *packet.Batch, pkts []packet.Packet, places *[packet.BatchSize]uint8) {

@@ -2,6 +2,7 @@ package disketch
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/sketch/hyperloglog"
@@ -117,14 +118,19 @@ func (c *Counter) Add(flow uint64, v int64, singleHop bool) {
 }
 
 // AddBatch does Add(flows[i], values[i], singleHop) for each i. values has at
-// least the length of flows. Flows that become candidates by it are in Admitted.
+// least the length of flows, or is nil: each counts 1. Flows that become candidates by it are in Admitted.
 // It allocates only for more than 64 flows.
 func (c *Counter) AddBatch(flows []uint64, values []int64, singleHop bool) {
 	c.heavy.admitted = c.heavy.admitted[:0]
 	for base := 0; len(flows) > 0; base += batch {
 		n := min(len(flows), batch)
-		c.addBatch(flows[:n], values[:n], singleHop, base)
-		flows, values = flows[n:], values[n:]
+		if values == nil {
+			c.addBatch(flows[:n], nil, singleHop, base)
+		} else {
+			c.addBatch(flows[:n], values[:n], singleHop, base)
+			values = values[n:]
+		}
+		flows = flows[n:]
 	}
 }
 
@@ -133,19 +139,26 @@ func (c *Counter) AddBatch(flows []uint64, values []int64, singleHop bool) {
 func (c *Counter) Admitted() []Admission { return c.heavy.admitted }
 
 func (c *Counter) addBatch(flows []uint64, values []int64, singleHop bool, base int) {
-	values = values[:len(flows)] // BCE
 	c.seen += uint64(len(flows))
 	index := (*[batch]uint8)(nil)
 	if c.schedule.Log > 0 {
-		n, s, hashes := 0, c.schedule, c.hashes[:len(flows)]
-		s.Hash.Uint64s(hashes, s.Seed, flows)
-		for i, h := range hashes {
-			c.counted[n&(batch-1)], c.values[n&(batch-1)], c.index[n&(batch-1)] = flows[i], values[i], uint8(i) // BCE
-			if s.counts(s.of(h), c.subepoch, singleHop) {
-				n++
+		n := c.choose(flows, singleHop)
+		if values != nil {
+			for k, i := range c.index[:n] {
+				c.values[k] = values[i]
 			}
+			values = c.values[:n]
 		}
-		flows, values, index = c.counted[:n], c.values[:n], &c.index
+		flows, index = c.counted[:n], &c.index
+	}
+	c.packets += uint64(len(flows))
+	if values == nil {
+		values = ones[:len(flows)]
+		c.value += uint64(len(flows))
+	} else {
+		for _, v := range values {
+			c.value += uint64(v)
+		}
 	}
 	c.rows.addBatch(flows, values)
 	if c.sliced {
@@ -154,10 +167,22 @@ func (c *Counter) addBatch(flows []uint64, values []int64, singleHop bool, base 
 	if c.heavy.tables != nil {
 		c.heavy.offer(&c.rows, flows, values, index, base)
 	}
-	c.packets += uint64(len(flows))
-	for _, v := range values {
-		c.value += uint64(v)
+}
+
+// ones are the values of packets.
+var ones = [batch]int64(slices.Repeat([]int64{1}, batch))
+
+// choose notes the flows of this subepoch, and where they are, and returns how many there are.
+func (c *Counter) choose(flows []uint64, singleHop bool) (n int) {
+	s, hashes := c.schedule, c.hashes[:len(flows)]
+	s.Hash.Uint64s(hashes, s.Seed, flows)
+	for i, h := range hashes {
+		c.counted[n&(batch-1)], c.index[n&(batch-1)] = flows[i], uint8(i) // BCE
+		if s.counts(s.of(h), c.subepoch, singleHop) {
+			n++
+		}
 	}
+	return n
 }
 
 // Merge adds what another copy of the fragment counted in the same subepoch.

@@ -15,6 +15,7 @@ type Row struct {
 	cells  Cells
 	seed   uint64
 	family hash.Family
+	member hash.Member // of seed and family since the last AddBlock
 }
 
 // NewRow returns an empty row of any width from 1 to MaxWidth, of the family
@@ -34,12 +35,6 @@ func (r *Row) Family() hash.Family { return r.family }
 // Mix is the hash of a flow, whose key hashes to h under the flow seed: its column comes from
 // the high bits.
 func (r *Row) Mix(h uint64) uint64 { return r.family.Uint64(r.seed, h) }
-
-// MixEach is Mix of up to Block flows at once, into the beginning of dst.
-func (r *Row) MixEach(dst *[Block]uint64, h []uint64) []uint64 {
-	r.family.Uint64s(dst[:len(h)], r.seed, h)
-	return dst[:len(h)]
-}
 
 // Block is how many flows are mixed at once: side by side they cost a fraction.
 const Block = 64
@@ -75,7 +70,7 @@ func (r *Row) Reset(seed uint64) {
 }
 
 // Clone returns a copy that shares nothing.
-func (r *Row) Clone() Row { return Row{r.cells.Clone(), r.seed, r.family} }
+func (r *Row) Clone() Row { return Row{cells: r.cells.Clone(), seed: r.seed, family: r.family} }
 
 // Width returns the number of cells.
 func (r *Row) Width() int { return r.cells.Width() }

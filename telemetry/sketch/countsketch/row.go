@@ -41,26 +41,9 @@ func (r *Row) Add(h uint64, v int64) {
 func (r *Row) AddBatch(h []uint64, v []int64) {
 	v = v[:len(h)]
 	for ; len(h) > sketch.Block; h, v = h[sketch.Block:], v[sketch.Block:] {
-		r.addBlock(h[:sketch.Block], v[:sketch.Block])
+		r.AddBlock(h[:sketch.Block], v[:sketch.Block], 1)
 	}
-	r.addBlock(h, v)
-}
-
-// addBlock is AddBatch of a block at most.
-func (r *Row) addBlock(h []uint64, v []int64) {
-	var block [sketch.Block]uint64
-	cells, mixed := r.Cells(), r.MixEach(&block, h)
-	v = v[:len(mixed)] // BCE
-	for i, m := range mixed {
-		s := -int64(m & 1)
-		d := (v[i] ^ s) - s
-		c := hash.Reduce(m, uint64(len(cells)))
-		if sum, ok := sketch.Sum(cells[c], d); ok {
-			cells[c] = sum
-		} else {
-			r.Count(c, d)
-		}
-	}
+	r.AddBlock(h, v, 1)
 }
 
 // Estimate returns the row's estimate of a flow: unbiased, with a variance of at
