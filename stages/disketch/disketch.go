@@ -141,17 +141,31 @@ func (s *stage) count(c *counting, b *packet.Batch, pkts []packet.Packet) {
 
 // choose notes the flows of packets that count, and where they are.
 func (s *stage) choose(c *counting, b *packet.Batch, pkts []packet.Packet) (n int) {
-	tuple := c.fragment.keyer.tuple
+	if !c.fragment.keyer.tuple {
+		return s.chooseAddresses(c, b, pkts)
+	}
 	for i := range pkts {
 		p := &pkts[i]
 		if p.Reason != 0 || p.Flags.Has(packet.FlagCopy) {
 			continue
 		}
-		flow, ok := uint64(p.FlowHash), true
-		if !tuple {
-			if flow, ok = c.fragment.keyer.address(b.Data(p), p); !ok {
-				continue
-			}
+		j := n & (packet.BatchSize - 1) // BCE
+		s.flows[j], s.places[j] = uint64(p.FlowHash), uint8(i)
+		n++
+	}
+	return n
+}
+
+// chooseAddresses is choose for keys of addresses.
+func (s *stage) chooseAddresses(c *counting, b *packet.Batch, pkts []packet.Packet) (n int) {
+	for i := range pkts {
+		p := &pkts[i]
+		if p.Reason != 0 || p.Flags.Has(packet.FlagCopy) {
+			continue
+		}
+		flow, ok := c.fragment.keyer.address(b.Data(p), p)
+		if !ok {
+			continue
 		}
 		j := n & (packet.BatchSize - 1) // BCE
 		s.flows[j], s.places[j] = flow, uint8(i)

@@ -124,6 +124,8 @@ func (s *stage) Process(b *packet.Batch) {
 		return
 	}
 	packets, bytes := 0, uint64(0)
+	// Kept in variables: the compiler has to think that each store may change what lies in memory.
+	mem, weighs := b.Mem, s.module.weighs
 	for from := 0; from < len(b.Pkts); from += oblivious.Block {
 		pkts := b.Pkts[from:min(from+oblivious.Block, len(b.Pkts))]
 		living := uint64(0)
@@ -136,8 +138,8 @@ func (s *stage) Process(b *packet.Batch) {
 			living |= 1 << k
 			bytes += uint64(p.WireLen)
 			s.ids[k] = p.ID
-			if s.module.weighs {
-				s.lengths[k] = length(b, p)
+			if weighs {
+				s.lengths[k] = length(mem, p)
 			}
 		}
 		packets += bits.OnesCount64(living)
@@ -157,7 +159,7 @@ func (s *stage) Process(b *packet.Batch) {
 func (s *stage) admit(c *cells, b *packet.Batch, p *packet.Packet) {
 	x := &s.pending
 	i := x.n & (oblivious.Block - 1) // BCE
-	x.ids[i], x.lengths[i] = p.ID, length(b, p)
+	x.ids[i], x.lengths[i] = p.ID, length(b.Mem, p)
 	s.module.keyer.write((*packet.FlowKey)(&x.keys[i]), b.Data(p), p)
 	if x.n++; x.n == oblivious.Block {
 		s.insert(c)
@@ -185,13 +187,13 @@ const minLength = 60
 // length is the length of a packet that all switches of its path agree on, in bytes:
 // of an Ethernet header and what IP says of itself, without tags, shims and padding.
 // Else a packet would have another rank where it is longer, and count twice.
-func length(b *packet.Batch, p *packet.Packet) uint32 {
+func length(mem []byte, p *packet.Packet) uint32 {
 	l3 := p.Addr + uint64(p.L3)
 	switch {
 	case p.Flags.Has(packet.FlagIPv4):
-		return header.EthernetLen + uint32(binary.BigEndian.Uint16(b.Mem[l3+2:]))
+		return header.EthernetLen + uint32(binary.BigEndian.Uint16(mem[l3+2:]))
 	case p.Flags.Has(packet.FlagIPv6):
-		return header.EthernetLen + header.IPv6Len + uint32(binary.BigEndian.Uint16(b.Mem[l3+4:]))
+		return header.EthernetLen + header.IPv6Len + uint32(binary.BigEndian.Uint16(mem[l3+4:]))
 	}
 	return max(header.EthernetLen+p.WireLen-min(uint32(p.L3), p.WireLen), minLength)
 }
@@ -248,7 +250,7 @@ func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
 		return "not measured: the samples of two epochs wait to be collected"
 	case !counts(p):
 		return "not counted: dropped before, or a copy"
-	case c.main.Admits(p.ID, length(b, p)):
+	case c.main.Admits(p.ID, length(b.Mem, p)):
 		return "counted, and in the sample so far"
 	}
 	return "counted, not in the sample"

@@ -21,7 +21,7 @@ func (m *Module) EpochBits() uint8 { return uint8(m.config.EpochBits) }
 
 // Insert enters a parsed packet that was admitted into a sampler. It does not count it.
 func (m *Module) Insert(s *oblivious.Sampler, b *packet.Batch, p *packet.Packet) {
-	if n := length(b, p); s.Admits(p.ID, n) {
+	if n := length(b.Mem, p); s.Admits(p.ID, n) {
 		key := sampleKey(m.keyer.key(b.Data(p), p))
 		s.Insert(p.ID, n, &key)
 	}
