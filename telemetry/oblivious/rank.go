@@ -84,12 +84,12 @@ const admitBlock = 64
 // admitsEach is admits of the first n packets of a block at once, as hashing many costs a
 // fraction of as many single hashes. It returns a bit for each that passes. Few do, and which is random: so no branch
 // depends on it.
-func (r *ranker) admitsEach(limit uint64, ids *[admitBlock]uint64, bytes *[admitBlock]uint32, n int) (m uint64) {
+// hashes is memory for it.
+func (r *ranker) admitsEach(limit uint64, hashes, ids *[admitBlock]uint64, bytes *[admitBlock]uint32, n int) (m uint64) {
 	n = min(n, admitBlock)
 	if n <= 0 {
 		return 0
 	}
-	var hashes [admitBlock]uint64
 	r.member.Uint64s(hashes[:n], ids[:n])
 	if !r.bytes {
 		limit = r.coarse(limit)
@@ -99,7 +99,7 @@ func (r *ranker) admitsEach(limit uint64, ids *[admitBlock]uint64, bytes *[admit
 		return m
 	}
 	if wide {
-		return wideAdmits(&hashes, bytes, limit, uint64(r.shift), n) & (1<<n - 1)
+		return wideAdmits(hashes, bytes, limit, uint64(r.shift), n) & (1<<n - 1)
 	}
 	shift := r.shift & 63
 	for i, h := range hashes[:n] {

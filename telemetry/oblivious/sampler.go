@@ -5,6 +5,8 @@ import "math"
 // Sampler keeps the sample of what one worker, or one switch, sees in an epoch.
 // It is not safe for concurrent use. Add does not allocate.
 type Sampler struct {
+	hashes [admitBlock]uint64 // of AdmitsEach
+
 	ranker
 	limit   uint64 // no larger rank value can enter
 	config  Config
@@ -68,7 +70,7 @@ const Block = admitBlock
 // AdmitsEach is Admits of the first n packets of a block at once, a few times as fast: bit i is set
 // if packet i may enter, and is to be given to Insert.
 func (s *Sampler) AdmitsEach(ids *[Block]uint64, bytes *[Block]uint32, n int) uint64 {
-	return s.admitsEach(s.limit, ids, bytes, n)
+	return s.admitsEach(s.limit, &s.hashes, ids, bytes, n)
 }
 
 // Limit is the largest rank value that can enter at the moment. It never grows

@@ -15,10 +15,13 @@ func (r *Row) AddBlock(h []uint64, v []int64, signs uint64) {
 	if r.member.Family() != r.family || r.member.Seed() != r.seed {
 		r.member = r.family.Member(r.seed)
 	}
-	var mixed [Block]uint64
+	if r.block == nil {
+		r.block = new(block)
+	}
+	mixed := &r.block.mixed
 	r.member.Uint64s(mixed[:len(h)], h)
 	if wide {
-		r.addWide(&mixed, v, signs)
+		r.addWide(r.block, v, signs)
 		return
 	}
 	cells := r.cells.c
@@ -34,16 +37,20 @@ func (r *Row) AddBlock(h []uint64, v []int64, signs uint64) {
 	}
 }
 
+// block is what AddBlock works with. A row keeps it, as clearing it takes as long as filling it.
+type block struct {
+	mixed, columns [Block]uint64
+	add            [Block]int64
+}
+
 // addWide adds v to the cells of as many mixed flows, at least one.
-func (r *Row) addWide(mixed *[Block]uint64, v []int64, signs uint64) {
-	var columns [Block]uint64
-	var add [Block]int64
+func (r *Row) addWide(b *block, v []int64, signs uint64) {
 	cells := r.cells.c
-	wideColumns(&columns, &add, mixed, &v[0], &cells[0], uint64(len(cells)), signs, len(v))
+	wideColumns(&b.columns, &b.add, &b.mixed, &v[0], &cells[0], uint64(len(cells)), signs, len(v))
 	for i := 0; ; i++ {
-		if i = wideAdd(&cells[0], &columns, &add, i, len(v)); i == len(v) {
+		if i = wideAdd(&cells[0], &b.columns, &b.add, i, len(v)); i == len(v) {
 			return
 		}
-		r.Count(columns[i], add[i])
+		r.Count(b.columns[i], b.add[i])
 	}
 }

@@ -16,6 +16,7 @@ type Row struct {
 	seed   uint64
 	family hash.Family
 	member hash.Member // of seed and family since the last AddBlock
+	block  *block      // since the first one
 }
 
 // NewRow returns an empty row of any width from 1 to MaxWidth, of the family
