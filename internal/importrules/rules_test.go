@@ -158,8 +158,8 @@ var foreigns = []foreign{
 	{"log", nil, "there is one logger, zap"},
 	{"os/exec", []string{"bench/...", "cmd/...", "dataplane/lab/...", "dataplane/vm/...", "internal/...", "p4/bmv2"}, "a switch starts no program"},
 	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/collect/archive", "telemetry/collect/service", "telemetry/collect/web", "telemetry/view/..."}, "servers belong to control and to the collector's views"},
-	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "internal/hugepage", "internal/privilege", "internal/progress", "internal/safefile", "internal/socket", "internal/testpmd", "node", "p4/bmv2", "pipeline/clock", "pipeline/packet", "stages/l2", "telemetry/export", "telemetry/hash", "telemetry/lds", "telemetry/oblivious", "telemetry/pint/encode"},
-		"system calls are the data plane's; socket asks who connected; l2 reads the clock for its ageing, outside the packet path; hash, lds, oblivious and pint ask what the processor can"},
+	{"golang.org/x/sys", []string{"bench/...", "cmd/...", "control/...", "dataplane/...", "internal/hugepage", "internal/privilege", "internal/progress", "internal/safefile", "internal/socket", "internal/testpmd", "node", "p4/bmv2", "pipeline/clock", "pipeline/packet", "stages/l2", "stages/pint", "telemetry/export", "telemetry/hash", "telemetry/lds", "telemetry/oblivious", "telemetry/pint/encode", "telemetry/sketch"},
+		"system calls are the data plane's; socket asks who connected; l2 reads the clock for its ageing, outside the packet path; hash, lds, oblivious, pint and sketch ask what the processor can"},
 
 	{"github.com/asavie/xdp", []string{"dataplane/port"},
 		"it is the second opinion on AF_XDP behind the port contract; nothing else may rely on it"},
