@@ -318,15 +318,105 @@ func (s *stage) measure(b *packet.Batch, from int, pkts []packet.Packet) {
 // measurePlain is measure where neither classes, weights nor the interval bit decide where a packet counts, and flows that lose packets are
 // not named, as by default: in one pass, with the names of flows that the parser left.
 func (s *stage) measurePlain(b *packet.Batch, from int, pkts []packet.Packet, current *cells) {
-	plan, block, egress, now := current.plan, &s.block, s.module.egress, b.Now
-	n, skipped, timed, waited, unnamed := 0, 0, 0, int64(0), uint64(0)
-	apart, first := int16(0), int16(-1)
+	plan, block, egress := current.plan, &s.block, s.module.egress
 	names := noNames[:len(pkts)]
-	if from+len(pkts) <= len(b.Flows) {
+	named := from+len(pkts) <= len(b.Flows)
+	if named {
 		names = b.Flows[from:][:len(pkts)]
-	} else {
-		unnamed = 1
 	}
+	n, first, apart := len(pkts), int16(-1), int16(0)
+	if alike(pkts, egress) {
+		if first = plan.at(&pkts[0], egress); first < 0 {
+			return
+		}
+		named = s.takeAll(pkts, names, b.Now) && named
+	} else {
+		var all bool
+		n, first, apart, all = s.takeEach(pkts, names, b.Now, plan)
+		named = all && named
+	}
+	if n == 0 {
+		return
+	}
+	add(&s.measured, n)
+	if !named {
+		s.name(b, pkts, n)
+	}
+	if s.weighed {
+		s.weighed = false
+		s.weighAlike()
+	}
+	outside := uint64(0)
+	if apart == 0 {
+		outside = block.AddTo(current.of[first].now, n)
+	} else {
+		for k, i := range s.of[:n] {
+			block.Points[k] = current.of[plan.at(&pkts[i], egress)].now
+		}
+		outside = block.Add(n)
+	}
+	add(&s.refused, bits.OnesCount64(outside))
+}
+
+// alike reports whether packets, at least one, are all alive, of IP, and of one port.
+func alike(pkts []packet.Packet, egress bool) bool {
+	port := [2]uint16{pkts[0].InPort, pkts[0].OutPort}
+	for i := range pkts {
+		p := &pkts[i]
+		if p.Reason != 0 || p.Flags&packet.FlagIP == 0 || egress && p.OutPort != port[1] || !egress && p.InPort != port[0] {
+			return false
+		}
+	}
+	return true
+}
+
+// takeAll notes packets of which each counts, and reports whether names are theirs. Its loops have few enough variables for the processor's
+// registers, which takeEach has not.
+func (s *stage) takeAll(pkts []packet.Packet, names []packet.FlowName, now int64) (named bool) {
+	n := len(pkts)
+	block := &s.block
+	ids, flows, at, bytes := block.ID[:n], block.Flow[:n], block.Time[:n], block.Bytes[:n]
+	names = names[:n]
+	unnamed := uint64(0)
+	for i := range pkts {
+		p, name := &pkts[i], &names[i]
+		ids[i], flows[i], bytes[i] = p.ID, name.Name, p.WireLen
+		unnamed |= name.ID ^ p.ID
+	}
+	timed := 0
+	if s.module.egress {
+		waited := int64(0)
+		for i := range pkts {
+			wait := now - pkts[i].Arrival
+			if wait != 0 {
+				timed++
+			}
+			wait &^= wait >> 63 // no less than 0
+			at[i] = pkts[i].Arrival + wait
+			waited += wait
+		}
+		add(&s.waited, int(waited))
+	} else {
+		for i := range pkts {
+			at[i] = pkts[i].Arrival
+			if pkts[i].Arrival != now {
+				timed++
+			}
+		}
+	}
+	add(&s.timed, timed)
+	if unnamed != 0 {
+		for i := range pkts {
+			s.of[i] = uint8(i)
+		}
+	}
+	return unnamed == 0
+}
+
+// takeEach notes which packets count, n of them, when, and whether names are theirs. If apart is 0, all count at the point first.
+func (s *stage) takeEach(pkts []packet.Packet, names []packet.FlowName, now int64, plan *plan) (n int, first, apart int16, named bool) {
+	block, egress := &s.block, s.module.egress
+	skipped, timed, waited, unnamed := 0, 0, int64(0), uint64(0)
 	for i := range pkts {
 		p := &pkts[i]
 		number := plan.at(p, egress)
@@ -354,29 +444,9 @@ func (s *stage) measurePlain(b *packet.Batch, from int, pkts []packet.Packet, cu
 		n++
 	}
 	add(&s.skipped, skipped)
-	if n == 0 {
-		return
-	}
-	add(&s.measured, n)
 	add(&s.timed, timed)
 	add(&s.waited, int(waited))
-	if unnamed != 0 {
-		s.name(b, pkts, n)
-	}
-	if s.weighed {
-		s.weighed = false
-		s.weighAlike()
-	}
-	outside := uint64(0)
-	if apart == 0 {
-		outside = block.AddTo(current.of[first].now, n)
-	} else {
-		for k, i := range s.of[:n] {
-			block.Points[k] = current.of[plan.at(&pkts[i], egress)].now
-		}
-		outside = block.Add(n)
-	}
-	add(&s.refused, bits.OnesCount64(outside))
+	return n, first, apart, unnamed == 0
 }
 
 // noNames are for packets that came behind the parser.
