@@ -19,6 +19,9 @@ type ArchiveStatus struct {
 	Failures, Deleted uint64
 	// Read are the records that questions read, Broken those of which the checksum was wrong.
 	Read, Broken uint64
+	// Damaged files are those that questions could not read for what is in them, Gone the ones that were not there any more.
+	Damaged int
+	Gone    uint64
 	// Lag is how long the oldest record that is read and not archived has been waiting; 0: there is none.
 	Lag time.Duration
 }

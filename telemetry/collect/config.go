@@ -101,10 +101,12 @@ type Retention struct {
 // Archive is where records are kept for longer than in the stream, [archive].
 type Archive struct {
 	// URL is a folder, as in "file:///var/lib/weir/archive", or a bucket of a store that speaks S3's protocol, as in
-	// "s3://BUCKET/PREFIX?endpoint=https://192.0.2.1:9000&region=eu-1"; without an endpoint it is one of AWS. Empty: there is no archive.
+	// "s3://BUCKET/PREFIX?endpoint=https://192.0.2.1:9000&region=eu-1"; without an endpoint it is one of AWS, without a region that of
+	// AWS_REGION or AWS_DEFAULT_REGION, or what the store says. Empty: there is no archive.
 	URL string `toml:"url"`
 	// Credentials is a file with aws_access_key_id and aws_secret_access_key under [default], as AWS' programs have it;
-	// empty: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment, or the role of the machine.
+	// empty: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment, else the file AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials,
+	// else the role of the container or machine.
 	Credentials string `toml:"credentials"`
 	// CA is a file of certificates, in PEM, that sign that of the endpoint; empty: the system's.
 	CA string `toml:"ca"`

@@ -1,11 +1,11 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -43,8 +43,11 @@ type Archive struct {
 	index  *index
 	listed chan struct{} // closed once the index has all that was there at the start
 
+	refused  chan struct{} // closed once the bucket refused to be listed
+	refusal  error         // why; valid then
 	mu       sync.Mutex
 	problems map[string]string // what does not work now, by whom
+	damaged  map[string]bool   // names of the files that questions found damaged
 	writers  map[record.Kind]*writer
 	current  int64 // when the stream was made that is read now, ns since 1970; 0: it is not known
 	ownership
@@ -54,7 +57,7 @@ type Archive struct {
 
 // counts are those of collect.ArchiveStatus.
 type counts struct {
-	records, bytes, files, fileBytes, skipped, lost, failures, deleted, broken, read atomic.Uint64
+	records, bytes, files, fileBytes, skipped, lost, failures, deleted, gone, broken, read atomic.Uint64
 }
 
 // The pauses between attempts.
@@ -72,37 +75,77 @@ func Open(c Config) (*Archive, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Archive{config: c, bucket: b, index: newIndex(), listed: make(chan struct{}), problems: map[string]string{}, writers: map[record.Kind]*writer{}}
+	a := newArchive(c, b)
 	a.ownership = ownership{wanted: c.Partitions.Fixed(), changed: make(chan struct{}, 1)}
 	return a, nil
 }
 
+func newArchive(c Config, b bucket) *Archive {
+	return &Archive{
+		config: c, bucket: b, index: newIndex(), listed: make(chan struct{}), refused: make(chan struct{}),
+		problems: map[string]string{}, damaged: map[string]bool{}, writers: map[record.Kind]*writer{},
+	}
+}
+
 // Close removes what is staged of an archive that does not run.
-func (a *Archive) Close() error { return os.RemoveAll(a.bucket.staging()) }
+func (a *Archive) Close() error { return a.bucket.close() }
 
 // Status returns how the archive is.
 func (a *Archive) Status() collect.ArchiveStatus {
 	s := collect.ArchiveStatus{
 		Records: a.counts.records.Load(), RecordBytes: a.counts.bytes.Load(), WrittenFiles: a.counts.files.Load(), WrittenBytes: a.counts.fileBytes.Load(),
 		Skipped: a.counts.skipped.Load(), Lost: a.counts.lost.Load(), Failures: a.counts.failures.Load(), Deleted: a.counts.deleted.Load(),
-		Read: a.counts.read.Load(), Broken: a.counts.broken.Load(),
+		Read: a.counts.read.Load(), Broken: a.counts.broken.Load(), Gone: a.counts.gone.Load(),
 	}
 	s.Files, s.Bytes = a.index.size()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var all []string
-	for _, who := range slices.Sorted(maps.Keys(a.problems)) {
-		if text := who + ": " + a.problems[who]; len(all) < 3 {
-			all = append(all, text)
-		}
-	}
-	s.Problem = strings.Join(all, "; ")
+	s.Problem, s.Damaged = a.problem(), len(a.damaged)
 	for _, w := range a.writers {
 		if at := w.waiting.Load(); at != 0 {
 			s.Lag = max(s.Lag, time.Since(time.Unix(0, at)))
 		}
 	}
 	return s
+}
+
+// problem is what does not work, and where. It needs the lock.
+func (a *Archive) problem() string {
+	var texts []string
+	where := map[string][]string{}
+	for _, who := range slices.Sorted(maps.Keys(a.problems)) {
+		text := a.problems[who]
+		if where[text] = append(where[text], who); len(where[text]) == 1 {
+			texts = append(texts, text)
+		}
+	}
+	for i, text := range texts {
+		texts[i] = strings.Join(where[text], ", ") + ": " + text
+	}
+	return strings.Join(texts[:min(len(texts), 3)], "; ")
+}
+
+// await waits for the index to have what was there at the start, but not for a bucket that refuses.
+func (a *Archive) await(ctx context.Context) error {
+	select {
+	case <-a.listed: // also if it refused before
+		return nil
+	default:
+	}
+	why := ""
+	select {
+	case <-a.listed:
+		return nil
+	case <-a.refused:
+		why = a.refusal.Error()
+	case <-ctx.Done():
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if why = cmp.Or(a.problems["index"], why); ctx.Err() == nil {
+		return fmt.Errorf("the archive cannot be read: %s", why)
+	}
+	return fmt.Errorf("the archive does not answer: %s: %w", why, ctx.Err())
 }
 
 // report notes what became of an attempt; nil: it works.
@@ -142,7 +185,15 @@ func (a *Archive) attempt(ctx context.Context, who string, f func(context.Contex
 
 // Run archives until ctx ends, and then what it has read by then.
 func (a *Archive) Run(ctx context.Context) {
-	if a.attempt(ctx, "index", func(ctx context.Context) error { return a.index.read(ctx, a.bucket, prefix) }) != nil {
+	err := a.attempt(ctx, "index", func(ctx context.Context) error {
+		err := a.index.read(ctx, a.bucket, prefix)
+		if isRefusal(err) && a.refusal == nil {
+			a.refusal = err
+			close(a.refused)
+		}
+		return err
+	})
+	if err != nil {
 		return
 	}
 	close(a.listed)
@@ -249,7 +300,7 @@ func (a *Archive) expire(ctx context.Context) error {
 		if err := a.bucket.remove(ctx, f.Name()); err != nil {
 			return fmt.Errorf("delete %s: %w", f.Name(), err)
 		}
-		a.index.remove(f)
+		a.forget(f)
 		a.counts.deleted.Add(1)
 	}
 	return nil
@@ -259,10 +310,8 @@ func (a *Archive) expire(ctx context.Context) error {
 func (a *Archive) Begin(ctx context.Context, stream nats_js.Stream, m collect.Mask) (sequence uint64, since time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, callWait)
 	defer cancel()
-	select {
-	case <-a.listed:
-	case <-ctx.Done():
-		a.config.Log.Warn("the archive does not answer: the stream is read from its beginning")
+	if err := a.await(ctx); err != nil {
+		a.config.Log.Warn("the stream is read from its beginning", zap.Error(err))
 		return 0, time.Time{}
 	}
 	if a.config.Partitions.Set() {

@@ -8,10 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/weirswitch/weir/telemetry/collect"
 	"github.com/weirswitch/weir/telemetry/record"
@@ -85,13 +88,21 @@ func encoded(t testing.TB, r *rand.Rand, partition uint16, start int64, size int
 	return h, b
 }
 
-// stageRows stages records of all partitions in turn, one each 100 ns.
-func stageRows(t testing.TB, folder string, n, size int) (*staged, [][]byte) {
+// created is an empty file of a bucket.
+func created(t testing.TB, b bucket) *os.File {
 	t.Helper()
-	s, err := stage(folder, record.PINT, 5, 0xffff)
+	f, err := b.create("test-*")
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// stageRows stages records of all partitions in turn, one each 100 ns.
+func stageRows(t testing.TB, b bucket, n, size int) (*staged, [][]byte) {
+	t.Helper()
+	s := stage(created(t, b), record.PINT, 5, 0xffff)
 	r := rand.New(rand.NewPCG(1, 9))
 	var all [][]byte
 	for i := range n {
@@ -114,11 +125,11 @@ func TestRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	const n, size = 4000, 6000 // three groups
-	s, all := stageRows(t, b.staging(), n, size)
+	s, all := stageRows(t, b, n, size)
 	if s.First != 1 || s.Last != n || s.Rows != n || s.From != 0 || s.To != (n-1)*100+10 || s.Arrived != 1000+n-1 {
 		t.Errorf("%+v", s.File)
 	}
-	if err := b.put(t.Context(), s.Name(), s.file.Name()); err != nil {
+	if err := b.put(t.Context(), s.Name(), s.file); err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range []wanted{{0, 1 << 60, -1}, {0, 1 << 60, 3}, {100_000, 150_001, -1}, {100_000, 150_001, 7}, {20, 90, -1}} {
@@ -127,7 +138,7 @@ func TestRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := map[int64]bool{}
-		broken, err := readRows(o, w, func(h record.Header, body []byte, arrived int64) error {
+		broken, err := readRows(o, &s.File, w, func(h record.Header, body []byte, arrived int64) error {
 			i := h.Start / 100
 			if want := all[i]; !bytes.Equal(body, want[len(want)-4-size:len(want)-4]) || arrived != 1000+i || got[i] {
 				t.Errorf("%+v: record %d is another one, or came again", w, i)
@@ -155,14 +166,18 @@ func TestRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer o.Close()
-	if _, err := readRows(o, wanted{0, 1 << 60, -1}, func(record.Header, []byte, int64) error { return stop }); !errors.Is(err, stop) {
+	if _, err := readRows(o, &s.File, wanted{0, 1 << 60, -1}, func(record.Header, []byte, int64) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("a reader that stops: %v", err)
 	}
 }
 
 // TestDamagedFiles: of a file that is cut or changed a reader gets whole records or an error, and never another record.
 func TestDamagedFiles(t *testing.T) {
-	s, all := stageRows(t, t.TempDir(), 60, 200)
+	b, err := openFolder(t.TempDir(), "c1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, all := stageRows(t, b, 60, 200)
 	whole, err := os.ReadFile(s.file.Name())
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +192,7 @@ func TestDamagedFiles(t *testing.T) {
 				b[r.IntN(len(b))] ^= 1 << r.IntN(8)
 			}
 		}
-		_, _ = readRows(memory{bytes.NewReader(b)}, wanted{0, 1 << 60, -1}, func(h record.Header, body []byte, _ int64) error {
+		_, _ = readRows(memory{bytes.NewReader(b)}, &s.File, wanted{0, 1 << 60, -1}, func(h record.Header, body []byte, _ int64) error {
 			if i := h.Start / 100; i < 0 || i >= 60 || !bytes.Contains(all[i], body) {
 				t.Errorf("another record: %+v", h)
 			}
@@ -196,13 +211,13 @@ func TestFolder(t *testing.T) {
 	if _, err := openFolder(path, "c2"); err != nil {
 		t.Fatal(err)
 	}
-	staged := filepath.Join(b.staging(), "x")
-	if err := os.WriteFile(staged, []byte("content"), 0o600); err != nil {
+	staged := created(t, b)
+	if _, err := staged.WriteString("content"); err != nil {
 		t.Fatal(err)
 	}
 	const name = "records/kind=lds/day=2026-11-26/x.parquet"
-	if _, err := b.open(t.Context(), name); !errors.Is(err, errNone) {
-		t.Errorf("before: %v", err)
+	if _, err := b.open(t.Context(), name); err == nil || errors.Is(err, errNone) || !strings.Contains(err.Error(), "mount it again") {
+		t.Errorf("a file of a folder that is not there: %v", err)
 	}
 	for range 2 { // a second attempt, where the first one did not learn that it succeeded
 		if err := b.put(t.Context(), name, staged); err != nil {
@@ -218,13 +233,14 @@ func TestFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(staged, nil, 0o600); err != nil {
-		t.Fatal(err)
+	if _, err := b.open(t.Context(), name); !errors.Is(err, errNone) {
+		t.Errorf("behind: %v", err)
 	}
+	created(t, b)
 	if b, err = openFolder(path, "c1"); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := os.ReadDir(b.staging()); err != nil || len(left) != 0 {
+	if left, err := os.ReadDir(filepath.Join(path, stagingFolder, "of-c1")); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
 	if _, err := openFolder(path, ".."); err != nil {
@@ -238,7 +254,11 @@ func TestFolder(t *testing.T) {
 // TestExpire: retention deletes the files that are too old and the oldest ones beyond the bytes, from the bucket too; a file that another
 // collector deleted is no fault.
 func TestExpire(t *testing.T) {
-	a, from := monthOfRows(t, 16, 10)
+	b, err := openFolder(t.TempDir(), "c1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, from := monthOfRows(t, b, 16, 10)
 	a.config.Age, a.config.Bytes = 365*24*time.Hour, 1<<40
 	everything := Wanted{from, from + int64(time.Hour), []record.Kind{record.PINT}, -1}
 	var rows atomic.Int64
@@ -260,8 +280,8 @@ func TestExpire(t *testing.T) {
 	if err := a.bucket.remove(t.Context(), first[0].Name()); err != nil {
 		t.Fatal(err)
 	}
-	if got := count(); got != 11*16 {
-		t.Errorf("%d rows without a file that is gone", got)
+	if got := count(); got != 11*16 || a.counts.gone.Load() != 1 {
+		t.Errorf("%d rows without a file that is gone, of which %d are counted", got, a.counts.gone.Load())
 	}
 	_, before := a.index.size()
 	a.config.Bytes = before - 1
@@ -281,23 +301,15 @@ func TestExpire(t *testing.T) {
 }
 
 // monthOfRows is an archive of a month, of which each hour has a file of a kind per five minutes.
-func monthOfRows(tb testing.TB, perFile, size int) (a *Archive, from int64) {
+func monthOfRows(tb testing.TB, b bucket, perFile, size int) (a *Archive, from int64) {
 	tb.Helper()
-	path := tb.TempDir()
-	b, err := openFolder(path, "c1")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	a = &Archive{config: Config{Archive: collect.DefaultArchive()}, bucket: b, index: newIndex(), listed: make(chan struct{}), problems: map[string]string{}}
+	a = newArchive(Config{Archive: collect.DefaultArchive(), Log: zap.NewNop()}, b)
 	const files = 12 // of the hour asked about; of the others there are the names
 	end := time.Now().Add(-30 * 24 * time.Hour).UnixNano()
 	from = end - int64(time.Hour)
 	r := rand.New(rand.NewPCG(2, 2))
 	for i := range files {
-		s, err := stage(b.staging(), record.PINT, 5, 0xffff)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		s := stage(created(tb, b), record.PINT, 5, 0xffff)
 		for j := range perFile {
 			at := from + int64(i)*int64(5*time.Minute) + int64(j)*int64(5*time.Minute)/int64(perFile)
 			h, e := encoded(tb, r, uint16(j%record.Partitions), at, size)
@@ -308,7 +320,7 @@ func monthOfRows(tb testing.TB, perFile, size int) (a *Archive, from int64) {
 		if err := s.finish(); err != nil {
 			tb.Fatal(err)
 		}
-		if err := b.put(tb.Context(), s.Name(), s.file.Name()); err != nil {
+		if err := b.put(tb.Context(), s.Name(), s.file); err != nil {
 			tb.Fatal(err)
 		}
 		a.index.add(s.File)
@@ -322,7 +334,11 @@ func monthOfRows(tb testing.TB, perFile, size int) (a *Archive, from int64) {
 
 // BenchmarkHourOfAMonth loads one hour of digests, one month ago: 3,600 records of each of 16 partitions, 1 kB each.
 func BenchmarkHourOfAMonth(b *testing.B) {
-	a, from := monthOfRows(b, 3600*record.Partitions/12, 1000)
+	folder, err := openFolder(b.TempDir(), "c1")
+	if err != nil {
+		b.Fatal(err)
+	}
+	a, from := monthOfRows(b, folder, 3600*record.Partitions/12, 1000)
 	for _, c := range []struct {
 		name      string
 		partition int

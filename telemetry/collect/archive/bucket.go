@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -14,16 +15,18 @@ import (
 
 // bucket keeps files under names with slashes. All methods are safe for concurrent use.
 type bucket interface {
-	// put keeps a staged file under a name: whole, or not at all. The staged file may be gone then.
-	put(ctx context.Context, name, staged string) error
+	// create makes a file to be written before it is put. The caller closes it, and removes it by its name if it still has it.
+	create(pattern string) (*os.File, error)
+	// put keeps such a file under a name: whole, or not at all. It may have another name then.
+	put(ctx context.Context, name string, staged *os.File) error
 	// open opens a file; errNone: there is none.
 	open(ctx context.Context, name string) (object, error)
 	// list calls each for all files whose names begin with a folder, which ends with a slash.
 	list(ctx context.Context, folder string, each func(name string, size int64)) error
 	// remove removes a file, if it is there.
 	remove(ctx context.Context, name string) error
-	// staging is the folder in which files are written before they are put.
-	staging() string
+	// close removes what was created and not put.
+	close() error
 }
 
 // object is a file of a bucket.

@@ -20,8 +20,8 @@ func TestDuckDB(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, all := stageRows(t, b.staging(), 160, 100)
-	if err := b.put(t.Context(), s.Name(), s.file.Name()); err != nil {
+	s, all := stageRows(t, b, 160, 100)
+	if err := b.put(t.Context(), s.Name(), s.file); err != nil {
 		t.Fatal(err)
 	}
 	db, err := sql.Open("duckdb", "")

@@ -32,19 +32,30 @@ func openFolder(path, owner string) (bucket, error) {
 	return f, nil
 }
 
-func (f *folder) staging() string { return f.stage }
+func (f *folder) close() error { return os.RemoveAll(f.stage) }
+
+func (f *folder) create(pattern string) (*os.File, error) {
+	file, err := os.CreateTemp(f.stage, pattern)
+	if err != nil {
+		return nil, err
+	}
+	if err := file.Chmod(0o640); err != nil {
+		return nil, errors.Join(err, file.Close(), os.Remove(file.Name()))
+	}
+	return file, nil
+}
 
 // put renames the staged file, which is atomic, once its content is on the disk.
-func (f *folder) put(_ context.Context, name, staged string) error {
+func (f *folder) put(_ context.Context, name string, staged *os.File) error {
 	to := filepath.Join(f.path, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
 		return err
 	}
 	if _, err := os.Stat(to); err != nil { // else only the folder is to be synced, by a second attempt
-		if err := syncFile(staged); err != nil {
+		if err := staged.Sync(); err != nil {
 			return err
 		}
-		if err := os.Rename(staged, to); err != nil {
+		if err := os.Rename(staged.Name(), to); err != nil {
 			return err
 		}
 	}
@@ -59,6 +70,11 @@ func syncFile(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
 // diskObject is an open file.
 type diskObject struct {
 	*os.File
@@ -70,6 +86,9 @@ func (d *diskObject) Size() int64 { return d.size }
 func (f *folder) open(_ context.Context, name string) (object, error) {
 	file, err := os.OpenFile(filepath.Join(f.path, filepath.FromSlash(name)), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
+		if kind := filepath.Join(f.path, filepath.Dir(filepath.Dir(filepath.FromSlash(name)))); !isFolder(kind) { // which retention leaves
+			return nil, fmt.Errorf("the folder %s is no longer there: mount it again, or restart the collector if it was removed on purpose", kind)
+		}
 		return nil, errNone
 	}
 	if err != nil {

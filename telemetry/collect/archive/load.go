@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"sync/atomic"
 
+	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirswitch/weir/pipeline/clock"
@@ -26,10 +29,8 @@ const readers = 4
 // Load calls each for all archived records that are wanted, several at a time; arrived is in ns of CLOCK_TAI, and body is valid until each
 // returns. Load ends with the first error.
 func (a *Archive) Load(ctx context.Context, w Wanted, each func(h record.Header, body []byte, arrived int64) error) error {
-	select {
-	case <-a.listed:
-	case <-ctx.Done():
-		return fmt.Errorf("the archive does not answer: %s: %w", a.Status().Problem, ctx.Err())
+	if err := a.await(ctx); err != nil {
+		return err
 	}
 	offset := clock.UTCOffset()
 	reading, ctx := errgroup.WithContext(ctx)
@@ -63,19 +64,70 @@ func (a *Archive) loadFile(ctx context.Context, f File, want wanted, each func(r
 	}
 	o, err := a.bucket.open(ctx, f.Name())
 	if errors.Is(err, errNone) {
-		a.index.remove(f) // retention of another collector deleted it
+		a.forget(f) // retention of another collector deleted it, or somebody did
+		a.counts.gone.Add(1)
+		a.config.Log.Info("a file is gone from the archive", zap.String("file", f.Name()))
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read the archive: %w", err)
 	}
 	defer o.Close()
-	broken, err := readRows(o, want, each)
+	reader := &failingReader{object: o}
+	broken, err := readRows(reader, &f, want, each)
 	a.counts.broken.Add(uint64(broken))
-	if err != nil {
-		return fmt.Errorf("read %s of the archive: %w", f.Name(), err)
+	if failed := reader.err.Load(); err != nil && failed != nil { // the content is not known
+		return fmt.Errorf("read %s of the archive: %w", f.Name(), *failed)
 	}
-	return nil
+	if err == nil && broken != 0 {
+		err = fmt.Errorf("%w: the checksums of %d records are wrong", errDamaged, broken)
+	}
+	return a.judge(f, err)
+}
+
+// judge notes whether a file is damaged, by what became of reading it. A question that needs a damaged one has no answer: without the
+// file's records its bounds would be wrong.
+func (a *Archive) judge(f File, err error) error {
+	name := f.Name()
+	damaged := errors.Is(err, errDamaged)
+	a.mu.Lock()
+	known := a.damaged[name]
+	if damaged {
+		a.damaged[name] = true
+	} else if err == nil {
+		delete(a.damaged, name)
+	}
+	a.mu.Unlock()
+	if !damaged {
+		return err
+	}
+	err = fmt.Errorf("%s of the archive is damaged: %w: restore it, or remove it to have answers without its %d records", name, err, f.Rows)
+	if !known {
+		a.config.Log.Warn("questions about some time cannot be answered", zap.Error(err))
+	}
+	return err
+}
+
+// forget forgets a file that is not there any more.
+func (a *Archive) forget(f File) {
+	a.index.remove(f)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.damaged, f.Name())
+}
+
+// failingReader notes that an object could not be read, which says nothing of its content.
+type failingReader struct {
+	object
+	err atomic.Pointer[error]
+}
+
+func (r *failingReader) ReadAt(p []byte, off int64) (int, error) {
+	n, err := r.object.ReadAt(p, off)
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.err.CompareAndSwap(nil, &err)
+	}
+	return n, err
 }
 
 // Until is the end of the newest archived slice of some kinds, of the one that is archived least; 0: one has none.

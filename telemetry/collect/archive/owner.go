@@ -84,10 +84,8 @@ func (a *Archive) confirm() bool {
 
 // Refresh finds the files that other collectors have put.
 func (a *Archive) Refresh(ctx context.Context) error {
-	select {
-	case <-a.listed:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := a.await(ctx); err != nil {
+		return err
 	}
 	return a.index.read(ctx, a.bucket, a.index.newer()...)
 }

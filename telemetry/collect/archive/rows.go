@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -61,21 +62,14 @@ type staged struct {
 	bytes   int // of records, in all
 }
 
-// stage begins a file in a folder.
-func stage(folder string, kind record.Kind, stream int64, partitions uint16) (*staged, error) {
-	f, err := os.CreateTemp(folder, kind.String()+"-*")
-	if err != nil {
-		return nil, err
-	}
-	if err := f.Chmod(0o640); err != nil {
-		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
-	}
+// stage begins the content of an empty file.
+func stage(f *os.File, kind record.Kind, stream int64, partitions uint16) *staged {
 	s := &staged{File: File{Kind: kind, Stream: stream, Partitions: partitions}, file: f}
 	s.w = parquet.NewGenericWriter[row](f,
 		parquet.Compression(&parquet.Zstd), parquet.PageBufferSize(pageBytes), parquet.CreatedBy("weir", "", ""),
 		parquet.KeyValueMetadata("weir.table", "archive.records"), parquet.KeyValueMetadata("weir.kind", kind.String()),
 		parquet.KeyValueMetadata("weir.tai_offset_ns", strconv.FormatInt(clock.UTCOffset(), 10)))
-	return s, nil
+	return s
 }
 
 // add adds a record, which it keeps until the file is written.
@@ -113,7 +107,7 @@ func (s *staged) flush() error {
 	return s.w.Flush()
 }
 
-// finish writes what is left.
+// finish writes what is left. The file stays open.
 func (s *staged) finish() error {
 	err := s.flush()
 	if err == nil {
@@ -125,7 +119,7 @@ func (s *staged) finish() error {
 			s.Bytes = info.Size()
 		}
 	}
-	return errors.Join(err, s.file.Close())
+	return err
 }
 
 // drop removes the staged file, whatever became of it.
@@ -144,11 +138,11 @@ func (w *wanted) has(h *head) bool {
 	return h.from < w.to && w.from < h.to && (w.partition < 0 || int(h.instance) == w.partition)
 }
 
-var errDamaged = errors.New("a file of the archive is damaged")
+var errDamaged = errors.New("it is not what was written")
 
 // readRows calls each for the records of a file that are wanted. What each gets is valid until it returns. How many were
 // unreadable is returned: a record has a checksum.
-func readRows(o object, want wanted, each func(h record.Header, body []byte, arrived int64) error) (broken int, err error) {
+func readRows(o object, as *File, want wanted, each func(h record.Header, body []byte, arrived int64) error) (broken int, err error) {
 	defer func() {
 		if r := recover(); r != nil { // the library panics for some broken files
 			err = fmt.Errorf("%w: %v", errDamaged, r)
@@ -158,6 +152,9 @@ func readRows(o object, want wanted, each func(h record.Header, body []byte, arr
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", errDamaged, err)
 	}
+	if n := f.NumRows(); n != int64(as.Rows) {
+		return 0, fmt.Errorf("%w: it has %d records, and its name says %d", errDamaged, n, as.Rows)
+	}
 	var columns [len(headColumns) + 1]int
 	for i, name := range append(headColumns[:], "record") {
 		column, ok := f.Schema().Lookup(name)
@@ -166,17 +163,22 @@ func readRows(o object, want wanted, each func(h record.Header, body []byte, arr
 		}
 		columns[i] = column.ColumnIndex
 	}
+	has := File{From: math.MaxInt64}
 	for _, group := range f.RowGroups() {
-		n, err := readGroup(group, columns[:], &want, each)
+		n, err := readGroup(group, columns[:], &want, &has, each)
 		broken += n
 		if err != nil {
 			return broken, err
 		}
 	}
+	if has.Arrived != as.Arrived || has.From != as.From || has.To != as.To {
+		return broken, fmt.Errorf("%w: its records are of other times than its name says", errDamaged)
+	}
 	return broken, nil
 }
 
-func readGroup(group parquet.RowGroup, columns []int, want *wanted, each func(record.Header, []byte, int64) error) (broken int, err error) {
+// readGroup reads a group, and notes the times of all its rows.
+func readGroup(group parquet.RowGroup, columns []int, want *wanted, has *File, each func(record.Header, []byte, int64) error) (broken int, err error) {
 	var values [len(headColumns)][]int64
 	chunks := group.ColumnChunks()
 	for i := range values {
@@ -188,6 +190,7 @@ func readGroup(group parquet.RowGroup, columns []int, want *wanted, each func(re
 	defer records.close()
 	for i := range values[0] {
 		h := head{values[0][i], values[1][i], values[2][i], values[3][i]}
+		has.Arrived, has.From, has.To = max(has.Arrived, h.arrived), min(has.From, max(h.from, 0)), max(has.To, h.to)
 		if !want.has(&h) {
 			continue
 		}

@@ -2,15 +2,18 @@ package archive
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -23,8 +26,10 @@ import (
 // s3 is a bucket of a store that speaks S3's protocol.
 type s3 struct {
 	client         *minio.Client
+	keys           *credentials.Credentials
+	keysFrom       string // where the keys are configured, for messages
+	server         string // as a URL, for messages
 	bucket, prefix string // the prefix is empty, or ends with a slash
-	stage          string
 }
 
 // maxCA bounds a file of certificates.
@@ -39,21 +44,15 @@ func openS3(c *collect.Archive, name, prefix string, q url.Values) (bucket, erro
 			return nil, fmt.Errorf("archive.url: endpoint: %w", err)
 		}
 	}
-	keys := credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.IAM{Client: &http.Client{Timeout: callWait}}})
-	if c.Credentials != "" {
-		if _, err := safefile.ReadPrivate(c.Credentials, maxCA); err != nil {
-			return nil, fmt.Errorf("archive.credentials: %w", err)
-		}
-		keys = credentials.NewFileAWSCredentials(c.Credentials, "")
-		if _, err := keys.GetWithContext(&credentials.CredContext{}); err != nil {
-			return nil, fmt.Errorf("archive.credentials: %s has no profile default with aws_access_key_id and aws_secret_access_key: write both", c.Credentials)
-		}
+	keys, from, err := findKeys(c.Credentials)
+	if err != nil {
+		return nil, err
 	}
 	transport, err := minio.DefaultTransport(endpoint.Scheme == "https")
 	if err != nil {
 		return nil, err
 	}
-	transport.ResponseHeaderTimeout = callWait
+	transport.DialContext = dialMoving((&net.Dialer{Timeout: callWait, KeepAlive: 15 * time.Second}).DialContext, callWait)
 	if c.CA != "" {
 		pem, err := safefile.ReadTrusted(c.CA, maxCA)
 		if err != nil {
@@ -70,7 +69,7 @@ func openS3(c *collect.Archive, name, prefix string, q url.Values) (bucket, erro
 		lookup = minio.BucketLookupPath
 	}
 	client, err := minio.New(endpoint.Host, &minio.Options{
-		Creds: keys, Secure: endpoint.Scheme == "https", Region: q.Get("region"), BucketLookup: lookup, Transport: transport,
+		Creds: keys, Secure: endpoint.Scheme == "https", Region: region(q), BucketLookup: lookup, Transport: transport,
 		MaxRetries: 1, // the archive tries again itself, and says so
 	})
 	if err != nil {
@@ -79,24 +78,108 @@ func openS3(c *collect.Archive, name, prefix string, q url.Values) (bucket, erro
 	if prefix != "" {
 		prefix += "/"
 	}
-	stage, err := os.MkdirTemp("", "weir-archive-")
-	if err != nil {
-		return nil, fmt.Errorf("archive: %w", err)
-	}
-	return &s3{client, name, prefix, stage}, nil
+	return &s3{client, keys, from, endpoint.Scheme + "://" + endpoint.Host, name, prefix}, nil
 }
 
-// callWait is how long a server may take to begin an answer.
-const callWait = 20 * time.Second
+// region is the store's: that of the URL, or of the environment; empty: the store is asked.
+func region(q url.Values) string {
+	return cmp.Or(q.Get("region"), os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))
+}
 
-func (s *s3) staging() string { return s.stage }
+// findKeys returns the keys in a file, or those that AWS' programs would find: of the environment, of the user's file, of the role of the container
+// or the machine. They are read when a request needs them.
+func findKeys(file string) (keys *credentials.Credentials, from string, err error) {
+	if file == "" {
+		list := []credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}}
+		if off, _ := strconv.ParseBool(os.Getenv("AWS_EC2_METADATA_DISABLED")); !off {
+			list = append(list, &credentials.IAM{Client: &http.Client{Timeout: roleWait}})
+		}
+		return credentials.NewChainCredentials(list), "the environment, of ~/.aws/credentials or of the machine's role", nil
+	}
+	if _, err := safefile.ReadPrivate(file, maxCA); err != nil {
+		return nil, "", fmt.Errorf("archive.credentials: %w", err)
+	}
+	keys = credentials.NewFileAWSCredentials(file, "")
+	if _, err := keys.GetWithContext(&credentials.CredContext{}); err != nil {
+		return nil, "", fmt.Errorf("archive.credentials: %s has no profile default with aws_access_key_id and aws_secret_access_key: write both", file)
+	}
+	return keys, "the file " + file, nil
+}
+
+const (
+	// callWait is how long a connection may be silent while an answer is due.
+	callWait = 20 * time.Second
+	// roleWait is how long the service may take that gives machines their roles: where there is none, packets to it may be dropped.
+	roleWait = 5 * time.Second
+)
+
+// movingConn is a connection that fails when nothing moves for some time in either direction: a server that hangs, also in the
+// middle of a body.
+type movingConn struct {
+	net.Conn
+	wait time.Duration
+}
+
+// dialMoving has the connections of a dialer be such.
+func dialMoving(dial func(context.Context, string, string) (net.Conn, error), wait time.Duration) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &movingConn{c, wait}, nil
+	}
+}
+
+func (c *movingConn) Read(p []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(c.wait)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(p)
+}
+
+// Write writes piece by piece, and also defers the deadline of a read that waits for the answer meanwhile.
+func (c *movingConn) Write(p []byte) (n int, err error) {
+	for first := true; first || len(p) > 0; first = false {
+		if err := c.SetDeadline(time.Now().Add(c.wait)); err != nil {
+			return n, err
+		}
+		m, err := c.Conn.Write(p[:min(len(p), writePiece)])
+		if n += m; err != nil {
+			return n, err
+		}
+		p = p[m:]
+	}
+	return n, nil
+}
+
+// writePiece must pass within a connection's wait.
+const writePiece = 64 << 10
+
+// create makes a file without a name: whatever becomes of the process, nothing is left of it.
+func (s *s3) create(pattern string) (*os.File, error) {
+	f, err := os.CreateTemp("", "weir-archive-"+pattern)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func (s *s3) close() error { return nil }
 
 // put sends the file as one object by one request, which is atomic.
-func (s *s3) put(ctx context.Context, name, staged string) error {
-	_, err := s.client.FPutObject(ctx, s.bucket, s.prefix+name, staged, minio.PutObjectOptions{
+func (s *s3) put(ctx context.Context, name string, staged *os.File) error {
+	info, err := staged.Stat()
+	if err != nil {
+		return err
+	}
+	_, err = s.client.PutObject(ctx, s.bucket, s.prefix+name, io.NewSectionReader(staged, 0, info.Size()), info.Size(), minio.PutObjectOptions{
 		ContentType: "application/vnd.apache.parquet", DisableMultipart: true, SendContentMd5: true,
 	})
-	return err
+	return s.explain(ctx, "write", err)
 }
 
 // wholeObject is the size up to which an object is read by one request.
@@ -105,15 +188,19 @@ const wholeObject = 16 << 20
 func (s *s3) open(ctx context.Context, name string) (object, error) {
 	body, err := s.client.GetObject(ctx, s.bucket, s.prefix+name, minio.GetObjectOptions{})
 	if err != nil {
-		return nil, err
+		return nil, s.explain(ctx, "read", err)
 	}
 	info, err := body.Stat()
 	if err != nil {
-		err = errors.Join(err, body.Close())
-		if minio.ToErrorResponse(err).StatusCode == http.StatusNotFound || isNoKey(err) {
-			return nil, errNone
+		_ = body.Close()
+		if !isNoKey(err) {
+			return nil, s.explain(ctx, "read", err)
 		}
-		return nil, err
+		// A store says the same of an object and of the whole bucket.
+		if there, err := s.client.BucketExists(ctx, s.bucket); err != nil || !there {
+			return nil, s.explain(ctx, "read", cmp.Or(err, error(minio.ErrorResponse{Code: minio.NoSuchBucket})))
+		}
+		return nil, errNone
 	}
 	if info.Size > wholeObject {
 		return &s3Object{body, info.Size}, nil
@@ -121,7 +208,7 @@ func (s *s3) open(ctx context.Context, name string) (object, error) {
 	all := make([]byte, info.Size)
 	_, err = io.ReadFull(body, all)
 	if err = errors.Join(err, body.Close()); err != nil {
-		return nil, err
+		return nil, s.explain(ctx, "read", err)
 	}
 	return memory{bytes.NewReader(all)}, nil
 }
@@ -149,7 +236,7 @@ func (s *s3) list(ctx context.Context, under string, each func(string, int64)) e
 	defer cancel()
 	for o := range s.client.ListObjects(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.prefix + under, Recursive: true}) {
 		if o.Err != nil {
-			return fmt.Errorf("list the archive: %w", o.Err)
+			return s.explain(ctx, "list", o.Err)
 		}
 		each(o.Key[len(s.prefix):], o.Size)
 	}
@@ -157,5 +244,5 @@ func (s *s3) list(ctx context.Context, under string, each func(string, int64)) e
 }
 
 func (s *s3) remove(ctx context.Context, name string) error {
-	return s.client.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{})
+	return s.explain(ctx, "delete", s.client.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{}))
 }

@@ -129,9 +129,11 @@ func (w *writer) take(ctx context.Context, m nats_js.Msg, archived *[record.Part
 		}
 	}
 	if w.file == nil {
-		if w.file, err = stage(w.a.bucket.staging(), w.kind, w.created, uint16(w.owned)); err != nil {
+		f, err := w.a.bucket.create(w.kind.String() + "-*")
+		if err != nil {
 			return w.staging(err)
 		}
+		w.file = stage(f, w.kind, w.created, uint16(w.owned))
 		w.due = time.Now().Add(w.a.config.Flush)
 		w.waiting.Store(arrived)
 	}
@@ -166,7 +168,7 @@ func (w *writer) put(ctx context.Context) error {
 		if confirmed = w.a.confirm(); !confirmed {
 			return nil
 		}
-		return w.a.bucket.put(ctx, f.Name(), w.file.file.Name())
+		return w.a.bucket.put(ctx, f.Name(), w.file.file)
 	})
 	if err != nil {
 		return fmt.Errorf("archive records: %w", err)

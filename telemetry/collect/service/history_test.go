@@ -8,24 +8,17 @@ import (
 	"io"
 	"io/fs"
 	"math/rand/v2"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/weirswitch/weir/internal/freeport"
 	"github.com/weirswitch/weir/pipeline/clock"
 	sketches "github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/export"
@@ -162,8 +155,65 @@ func (b *collectBed) replaceIn(t testing.TB, old, text string) {
 // TestHistory: what a collector answered from memory it answers from the archive, when a restart has read nothing of the stream; and each
 // record is in the archive once.
 func TestHistory(t *testing.T) {
+	const bits = 30
 	folder := filepath.Join(t.TempDir(), "archive")
-	testHistory(t, fmt.Sprintf("url = %q\n", "file://"+folder), func(*collectBed) {})
+	b := newCollectBed(t, "", fmt.Sprintf("[archive]\nurl = %q\nflush = \"1s\"\nrecent = \"24h\"\n", "file://"+folder))
+	paths := filepath.Join(b.dir, "paths.json")
+	if err := os.WriteFile(paths, []byte(`[{"switches": ["s1", "s2", "s3"]}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.replaceIn(t, "[collect]\n", fmt.Sprintf("[collect]\npaths = %q\n", paths))
+	b.start(t)
+	o := jetstream.Options{Servers: []string{"nats://" + b.nats}, Inbox: jetstream.Acks(1)}
+	spool, _ := sender(t, o)
+	first := uint64(clock.Kernel.TAI())>>bits - 3600
+	from := int64(first << bits)
+	d := &digests{sw: 1, base: from}
+	for range 200 {
+		h, encoded := d.batch(t)
+		if err := spool.Write(h, encoded); err != nil {
+			t.Fatal(err)
+		}
+	}
+	crowded(t, o, first, sketches.Epochs(bits))
+	var count uint64
+	awaitState(t, "all records", func() (string, bool) {
+		s := b.status(t)
+		count = s.Stream.Messages
+		held := collectedKind(s, record.PINT).Held + collectedKind(s, record.DiSketch).Held
+		return fmt.Sprint(s), collectedKind(s, record.PINT).Held == 200 && collectedKind(s, record.DiSketch).Held >= 12 && held == count
+	})
+	questions := historyQuestions(from, from+8<<bits)
+	want := b.answersOf(t, questions)
+	for i, text := range want[:2] {
+		if strings.HasPrefix(text, "error") {
+			t.Errorf("%v: %s", questions[i], text)
+		}
+	}
+	awaitState(t, "all to be archived", func() (string, bool) {
+		n := b.metric(t, "weir_collect_archive_records_total")
+		return fmt.Sprint(n, " of ", count, b.metric(t, "weir_collect_archive_works")), n == float64(count)
+	})
+	b.kill()
+	b.replaceIn(t, "recent = \"24h\"", "recent = \"1s\"")
+	time.Sleep(1100 * time.Millisecond) // what came is older than recent then
+	b.start(t)
+	if s := b.status(t); s.Stream.Messages != count || len(s.Kinds) != 0 {
+		t.Errorf("a restart read the stream again: %v\n%s", s, b.stderr)
+	}
+	got := b.answersOf(t, questions)
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("%v:\n from the archive %s\n from memory      %s", questions[i].Kind, shorten(got[i]), shorten(want[i]))
+		}
+	}
+	if code, text := b.readyz(t); code != http.StatusOK {
+		t.Errorf("/readyz: %d, %s", code, text)
+	}
+	if n := b.metric(t, "weir_collect_archive_read_records_total"); n <= 0 {
+		t.Errorf("%v records were read from the archive", n)
+	}
+	b.stop(t)
 	eachOnce(t, folder, "pint", 200)
 	eachOnce(t, folder, "disketch", 12)
 }
@@ -263,126 +313,6 @@ func TestFullArchive(t *testing.T) {
 	})
 	b.stop(t)
 	eachOnce(t, folder, "pint", d.next)
-}
-
-// s3Server is the environment variable with the path of an S3 server, versitygw: make test-s3 builds it.
-const s3Server = "WEIR_TEST_S3"
-
-// TestHistoryS3 is TestHistory with a bucket of an S3 server, which refuses files at first: the collector says so, and goes on when it takes them.
-func TestHistoryS3(t *testing.T) {
-	program := os.Getenv(s3Server)
-	if program == "" {
-		t.Skipf("%s is not set: run make test-s3", s3Server)
-	}
-	data := t.TempDir()
-	if err := os.Mkdir(filepath.Join(data, "weir"), 0o755); err != nil { // a bucket
-		t.Fatal(err)
-	}
-	address := freeport.Address(t)
-	server := exec.Command(program, "--port", address, "--access", "weir-test", "--secret", "weir-test-secret", "posix", data)
-	log := new(lockedBuffer)
-	server.Stdout, server.Stderr = log, log
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = server.Process.Kill()
-		_ = server.Wait()
-	})
-	var refuse atomic.Bool
-	refuse.Store(true)
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPut && refuse.Load() {
-			http.Error(w, "out of order", http.StatusServiceUnavailable)
-			return
-		}
-		(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
-			p.SetURL(&url.URL{Scheme: "http", Host: address})
-			p.Out.Host = p.In.Host // which the signature covers
-		}}).ServeHTTP(w, r)
-	}))
-	t.Cleanup(front.Close)
-	awaitState(t, "the S3 server", func() (string, bool) {
-		c, err := net.Dial("tcp", address)
-		if err == nil {
-			c.Close()
-		}
-		return fmt.Sprint(err, log), err == nil
-	})
-	keys := filepath.Join(t.TempDir(), "credentials")
-	if err := os.WriteFile(keys, []byte("[default]\naws_access_key_id = weir-test\naws_secret_access_key = weir-test-secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	testHistory(t, fmt.Sprintf("url = %q\ncredentials = %q\n", "s3://weir/net?region=us-east-1&endpoint="+front.URL, keys), func(b *collectBed) {
-		awaitState(t, "/readyz to say that the server refuses", func() (string, bool) {
-			code, text := b.readyz(t)
-			return text, code == http.StatusServiceUnavailable && strings.Contains(text, "not archived")
-		})
-		refuse.Store(false)
-	})
-	eachOnce(t, filepath.Join(data, "weir", "net"), "pint", 200) // as the server keeps it
-}
-
-func testHistory(t *testing.T, archive string, made func(b *collectBed)) {
-	const bits = 30
-	b := newCollectBed(t, "", "[archive]\n"+archive+"flush = \"1s\"\nrecent = \"24h\"\n")
-	paths := filepath.Join(b.dir, "paths.json")
-	if err := os.WriteFile(paths, []byte(`[{"switches": ["s1", "s2", "s3"]}]`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	b.replaceIn(t, "[collect]\n", fmt.Sprintf("[collect]\npaths = %q\n", paths))
-	b.start(t)
-	o := jetstream.Options{Servers: []string{"nats://" + b.nats}, Inbox: jetstream.Acks(1)}
-	spool, _ := sender(t, o)
-	first := uint64(clock.Kernel.TAI())>>bits - 3600
-	from := int64(first << bits)
-	d := &digests{sw: 1, base: from}
-	for range 200 {
-		h, encoded := d.batch(t)
-		if err := spool.Write(h, encoded); err != nil {
-			t.Fatal(err)
-		}
-	}
-	crowded(t, o, first, sketches.Epochs(bits))
-	var count uint64
-	awaitState(t, "all records", func() (string, bool) {
-		s := b.status(t)
-		count = s.Stream.Messages
-		held := collectedKind(s, record.PINT).Held + collectedKind(s, record.DiSketch).Held
-		return fmt.Sprint(s), collectedKind(s, record.PINT).Held == 200 && collectedKind(s, record.DiSketch).Held >= 12 && held == count
-	})
-	questions := historyQuestions(from, from+8<<bits)
-	want := b.answersOf(t, questions)
-	for i, text := range want[:2] {
-		if strings.HasPrefix(text, "error") {
-			t.Errorf("%v: %s", questions[i], text)
-		}
-	}
-	made(b)
-	awaitState(t, "all to be archived", func() (string, bool) {
-		n := b.metric(t, "weir_collect_archive_records_total")
-		return fmt.Sprint(n, " of ", count, b.metric(t, "weir_collect_archive_works")), n == float64(count)
-	})
-	b.kill()
-	b.replaceIn(t, "recent = \"24h\"", "recent = \"1s\"")
-	time.Sleep(1100 * time.Millisecond) // what came is older than recent then
-	b.start(t)
-	if s := b.status(t); s.Stream.Messages != count || len(s.Kinds) != 0 {
-		t.Errorf("a restart read the stream again: %v\n%s", s, b.stderr)
-	}
-	got := b.answersOf(t, questions)
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("%v:\n from the archive %s\n from memory      %s", questions[i].Kind, shorten(got[i]), shorten(want[i]))
-		}
-	}
-	if code, text := b.readyz(t); code != http.StatusOK {
-		t.Errorf("/readyz: %d, %s", code, text)
-	}
-	if n := b.metric(t, "weir_collect_archive_read_records_total"); n <= 0 {
-		t.Errorf("%v records were read from the archive", n)
-	}
-	b.stop(t)
 }
 
 // BenchmarkColdStart starts a collector whose stream has a day of records: two batches of 20 digests each second. Once it has an archive that has

@@ -200,6 +200,8 @@ func (e emitter) archive(a collect.ArchiveStatus) {
 	e.counter("archive_deleted_files_total", "files that retention deleted", a.Deleted)
 	e.counter("archive_read_records_total", "records that questions read from the archive", a.Read)
 	e.counter("archive_broken_records_total", "records of these whose checksum was wrong", a.Broken)
+	e.gauge("archive_damaged_files", "files that questions found damaged, whose records are in no answer", float64(a.Damaged))
+	e.counter("archive_gone_files_total", "files that questions needed and another collector or somebody had deleted", a.Gone)
 }
 
 func (e emitter) counter(name, help string, n uint64, labels ...string) {
