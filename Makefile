@@ -133,7 +133,7 @@ test-duckdb: ## DuckDB reads the Parquet files back (a C++ linker)
 
 # versitygw is a module of its own, with its versions in internal/s3test/testdata: none of its modules is among ours.
 .PHONY: test-s3
-test-s3: ## the archive in a real store of S3, versitygw, built from its module; not in test-all, as that takes 100 s of CPU at first, 25 s later
+test-s3: ## the archive in a real store of S3, versitygw, built from its module; not in test-all, as that takes 110 s of CPU at first, 8 s later
 	cd internal/s3test/testdata && CGO_ENABLED=0 $(GO) build -mod=mod -trimpath -o $(CURDIR)/bin/versitygw github.com/versity/versitygw/cmd/versitygw
 	WEIR_TEST_S3=$(CURDIR)/bin/versitygw $(GO) test -count=1 -run 'S3' ./telemetry/collect/archive ./telemetry/collect/service
 
