@@ -48,6 +48,7 @@ var layers = []layer{
 	{"examples/...", []string{"config", "examples/...", "node", "node/replay", "pipeline/...", "stages"}, "what a module outside this tree may do"},
 	{"internal/plural", nil, "one function writes numbers of things"},
 	{"internal/bitrate", nil, "labs and the command line read rates alike"},
+	{"internal/s3test", []string{"internal/freeport"}, "the servers of tests have ports that no others have"},
 	{"internal/...", nil, "checks of the tree must not depend on what they check"},
 
 	{"telemetry/status", []string{"internal/printable"}, "what a switch says of itself is read without the switch"},
