@@ -92,7 +92,19 @@ func (s *stage) ids(b *packet.Batch) {
 	if s.needs&packet.NeedArrival != 0 {
 		now = b.Now
 	}
-	for i := range pkts {
+	const kept = 0xff1f_ffff_0000 // id, flags and offset, without those of congestion and of fragments
+	keptUnfragmented := uint64(kept)
+	if ipidCarrier {
+		keptUnfragmented = 0xff1f_0000_0000
+	}
+	for i := 0; i < len(pkts); i++ {
+		if wide {
+			taken := gather(q, &pkts[0], i, len(pkts), n, &mem[0], now, kept, keptUnfragmented)
+			n += taken
+			if i += taken; i == len(pkts) {
+				break
+			}
+		}
 		p := &pkts[i]
 		if p.Arrival == 0 {
 			p.Arrival = now

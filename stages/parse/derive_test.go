@@ -2,9 +2,12 @@ package parse
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
+	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
@@ -179,6 +182,28 @@ func TestSeedAndCarrier(t *testing.T) {
 // TestIDsOfABatch compares the ids of batches, longer ones than a block too,
 // whose packets are plain, of other kinds and dropped, with hashes of IDBlock.
 func TestIDsOfABatch(t *testing.T) {
+	has := wide
+	defer func() { wide = has }()
+	for _, wide = range []bool{false, true} {
+		if wide && !has {
+			t.Log("there is no assembly for this processor: not all ways are tested")
+			continue
+		}
+		t.Run(fmt.Sprintf("wide=%v", wide), testIDs)
+	}
+}
+
+// TestGather: the assembly reads a packet's fields where they are.
+func TestGather(t *testing.T) {
+	var p packet.Packet
+	got := []uintptr{unsafe.Offsetof(p.Addr), unsafe.Offsetof(p.Arrival), unsafe.Offsetof(p.Len), unsafe.Offsetof(p.Reason), unsafe.Offsetof(p.Proto),
+		unsafe.Offsetof(p.Flags), unsafe.Offsetof(p.L3), unsafe.Offsetof(p.Payload), unsafe.Sizeof(p), packet.BatchSize}
+	if want := []uintptr{0, 16, 24, 45, 46, 48, 50, 54, 64, 64}; !slices.Equal(got, want) {
+		t.Errorf("fields at %v, in gather_amd64.s at %v", got, want)
+	}
+}
+
+func testIDs(t *testing.T) {
 	t.Run("xxhash", func(t *testing.T) {
 		testIDsOfABatch(t, hash.XX, func(words []uint64) uint64 { return hash.Bytes(9, bytesOf(words)) })
 	})

@@ -1,0 +1,11 @@
+//go:build !amd64 || purego
+
+package parse
+
+import "github.com/weirswitch/weir/pipeline/packet"
+
+var wide = false
+
+func gather(*plainBlocks, *packet.Packet, int, int, int, *byte, int64, uint64, uint64) int {
+	panic("parse: gather is for amd64")
+}
