@@ -9,7 +9,7 @@ import (
 )
 
 // ours are the devices that are compared with all others.
-var ours = []string{"patch", "l2", "patch2"}
+var ours = []string{"patch", "l2", "l2_all", "patch2"}
 
 // ratioFigures are compared; the names are those of the ratios.
 var ratioFigures = []struct {
