@@ -63,6 +63,10 @@ func (k key) many(dst []uint64, first sum, words [][]uint64) {
 	for i := range words {
 		words[i] = words[i][:len(dst)]
 	}
+	if hasCRC && wideCRC && len(dst) > 0 {
+		k.manyWide(dst, first, words)
+		return
+	}
 	if !hasCRC {
 		for i := range dst {
 			m := first
