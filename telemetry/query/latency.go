@@ -65,12 +65,15 @@ type hopPool struct {
 	c         *coding
 	by        map[hopPlace]*hopTally
 	unlocated int
+	packets   uint32 // of the flow that was asked for, that had a digest of any hop
 }
 
 type hopTally struct {
 	tally
 	flows int
 	last  int // number of the flow that was counted last
+	// order are the samples of one flow as they came.
+	order []ordered
 }
 
 // pool reads the samples of a query that tells hops apart. hop other than 0 restricts it to that hop of
@@ -114,7 +117,11 @@ func (p *hopPool) add(number int, records []pint.Record, paths *tracer, f *trace
 	for i := range records {
 		o := &records[i]
 		r, ok := p.d.reader.Read(p.d.query, o)
-		if !ok || hop != 0 && r.Hop != hop || !p.d.batches.whole && !p.d.batches.uniform(o) {
+		if !ok || !p.d.batches.whole && !p.d.batches.uniform(o) {
+			continue
+		}
+		p.packets++
+		if hop != 0 && r.Hop != hop {
 			continue
 		}
 		at := hopPlace{hops: int(o.Hops), hop: r.Hop}
@@ -132,6 +139,9 @@ func (p *hopPool) add(number int, records []pint.Record, paths *tracer, f *trace
 		t := p.at(at)
 		t.count(number)
 		t.add(r.Digest)
+		if p.d.one {
+			t.order = append(t.order, ordered{p.packets, r.Digest})
+		}
 		p.d.Used++
 	}
 }
@@ -190,7 +200,7 @@ func (p *hopPool) passes(number int, f *traced) {
 
 func (p *hopPool) bytes() (n int64) {
 	for _, t := range p.by {
-		n += t.bytes()
+		n += t.bytes() + 16*int64(cap(t.order))
 	}
 	return n
 }
@@ -205,6 +215,7 @@ func (p *hopPool) stats(q *Question) (list []HopStats, more int) {
 		places = places[:limit]
 	}
 	list = []HopStats{}
+	onePath := p.onePath()
 	for _, at := range places {
 		t := p.by[at]
 		h := HopStats{Hop: at.hop, Flows: t.flows, ValueStats: t.stats(p.c, q.quantiles(), 1-p.d.Confidence), Frequent: []FrequentValue{}}
@@ -212,6 +223,8 @@ func (p *hopPool) stats(q *Question) (list []HopStats, more int) {
 			h.Frequent = t.frequent(p.c, 1-p.d.Confidence)
 		} else if !p.d.one {
 			t.interpolate(p.c, &h.ValueStats)
+		} else if onePath {
+			t.byOrder(p.c, &h.ValueStats, p.packets)
 		}
 		if at.known {
 			h.Switch = p.d.e.hopName(at.sw, pint.SwitchID)
