@@ -13,7 +13,7 @@ import (
 type Config struct {
 	// Kind is "nwps", "uwra" or "dus" (packets only).
 	Kind string `toml:"kind"`
-	// Unit is what is sampled evenly: "bytes" or "packets". Either sample
+	// Unit is what is sampled evenly: "bytes", "packets", or "both", which is for answers in either. Each sample
 	// estimates both.
 	Unit string `toml:"unit"`
 	// Size is the entries of a sample, chi.
@@ -66,8 +66,10 @@ func (c *Config) Validate([]string) error {
 	if err != nil {
 		fail("kind = %q: choose \"nwps\", \"uwra\" or \"dus\"", c.Kind)
 	}
-	if c.Unit != "bytes" && c.Unit != "packets" {
-		fail("unit = %q: choose \"bytes\" or \"packets\"", c.Unit)
+	if c.Unit != "bytes" && c.Unit != "packets" && c.Unit != "both" {
+		fail("unit = %q: choose \"bytes\", \"packets\" or \"both\"", c.Unit)
+	} else if c.Unit == "both" && kind != oblivious.NWPS && err == nil {
+		fail("unit = \"both\": %v does not sample so; choose kind \"nwps\", or unit \"bytes\" or \"packets\"", kind)
 	} else if kind == oblivious.DUS && c.Unit == "bytes" {
 		fail("unit = \"bytes\": dus samples packets only; choose unit = \"packets\", or kind \"nwps\" or \"uwra\"")
 	}
@@ -99,8 +101,11 @@ func (c *Config) samplers(family hash.Family) (main, flows oblivious.Config) {
 	flows = main
 	flows.Kind, flows.Unit = oblivious.DUS, oblivious.Flows
 	main.Kind, _ = oblivious.ParseKind(c.Kind)
-	if c.Unit == "bytes" {
+	switch c.Unit {
+	case "bytes":
 		main.Unit = oblivious.Bytes
+	case "both":
+		main.Unit = oblivious.Both
 	}
 	return main, flows
 }

@@ -51,7 +51,7 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 	if err := c.Validate(nil); err != nil {
 		return nil, err
 	}
-	return &Module{config: c, family: env.Hash, keyer: newKeyer(&c, env.Hash), weighs: c.Unit == "bytes"}, nil
+	return &Module{config: c, family: env.Hash, keyer: newKeyer(&c, env.Hash), weighs: c.Unit != "packets"}, nil
 }
 
 // Role implements pipeline.Module.

@@ -48,9 +48,18 @@ const (
 	// Flows counts each flow once: the sampler is given the flow's hash instead
 	// of a packet id.
 	Flows
+	// Both is of samples by NWPS alone: a packet's weight is its bytes and bothBytes, so that estimates of packets and of bytes err nearly
+	// as little as by a sample of each of as many entries.
+	Both
 )
 
-var unitNames = [...]string{Packets: "packets", Bytes: "bytes", Flows: "flows"}
+var unitNames = [...]string{Packets: "packets", Bytes: "bytes", Flows: "flows", Both: "both"}
+
+// bothBytes is what each packet counts beside its bytes in samples of Both. A weight that is the sum of two samples' is what multi-objective
+// samples have (Cohen, Multi-Objective Weighted Sampling, 2015): were the mean packet as long as bothBytes, no entry would be less than half as likely as in either
+// sample, so neither variance is more than twice that of its own sample, whatever the lengths. Where the mean is m bytes, the limits are 1 + m/bothBytes for packets
+// and 1 + bothBytes/m for bytes.
+const bothBytes = 768
 
 // String returns the unit as configurations name it.
 func (u Unit) String() string {
@@ -62,12 +71,12 @@ func (u Unit) String() string {
 
 // ParseUnit reads the name of a unit.
 func ParseUnit(name string) (Unit, error) {
-	for u := Packets; u <= Flows; u++ {
+	for u := Packets; u <= Both; u++ {
 		if u.String() == name {
 			return u, nil
 		}
 	}
-	return 0, fmt.Errorf("no unit %q: choose packets, bytes or flows", name)
+	return 0, fmt.Errorf("no unit %q: choose packets, bytes, both or flows", name)
 }
 
 // The bounds of Config.Size, and the default of Config.Gamma.
@@ -100,8 +109,11 @@ func (c Config) Validate() error {
 	if c.Kind < DUS || c.Kind > NWPS {
 		errs = append(errs, fmt.Errorf("%v: choose dus, uwra or nwps", c.Kind))
 	}
-	if c.Unit < Packets || c.Unit > Flows {
-		errs = append(errs, fmt.Errorf("%v: choose packets, bytes or flows", c.Unit))
+	if c.Unit < Packets || c.Unit > Both {
+		errs = append(errs, fmt.Errorf("%v: choose packets, bytes, both or flows", c.Unit))
+	}
+	if c.Unit == Both && c.Kind != NWPS {
+		errs = append(errs, fmt.Errorf("%v samples no packets by bytes and number: choose nwps for both", c.Kind))
 	}
 	if c.Kind == DUS && c.Unit == Bytes {
 		errs = append(errs, errors.New("dus samples no bytes: choose uwra or nwps for them"))

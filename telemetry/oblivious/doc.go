@@ -22,7 +22,8 @@
 //	DUS   packets only: the hash h itself
 //	UWRA  a packet of w bytes is w entries, with the w order statistics of w
 //	      uniform numbers as ranks: each byte is sampled with equal probability
-//	NWPS  one entry with rank h/w, priority sampling: each packet by its size
+//	NWPS  one entry with rank h/w, priority sampling: each packet by its size,
+//	      or by its size and a constant, for estimates of packets and of bytes (Both)
 //
 // Ranks here are kept when small. The paper's priority w/h is kept when large,
 // which is the same; and its ranks of UWRA are r where ours are -ln(1-r), in

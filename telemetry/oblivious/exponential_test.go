@@ -147,8 +147,11 @@ func TestAdmitsNoLess(t *testing.T) {
 		for range 300_000 {
 			id, bytes := r.Uint64(), 1+r.Uint32N(1514)
 			w := uint64(1)
-			if c.Unit == Bytes {
+			switch c.Unit {
+			case Bytes:
 				w = uint64(bytes)
+			case Both:
+				w = uint64(bytes) + bothBytes
 			}
 			value, _ := rk.first(id, w)
 			// Limits around the rank itself, and at random.

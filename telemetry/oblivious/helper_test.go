@@ -65,7 +65,7 @@ func sameEntries(a, b *Sample) bool {
 // kinds are all that can be configured, of crc what differs.
 var kinds = []Config{
 	{Kind: DUS, Unit: Packets}, {Kind: DUS, Unit: Flows}, {Kind: UWRA, Unit: Packets}, {Kind: UWRA, Unit: Bytes},
-	{Kind: NWPS, Unit: Packets}, {Kind: NWPS, Unit: Bytes},
+	{Kind: NWPS, Unit: Packets}, {Kind: NWPS, Unit: Bytes}, {Kind: NWPS, Unit: Both},
 	{Kind: DUS, Unit: Packets, Hash: hash.CRC}, {Kind: DUS, Unit: Flows, Hash: hash.CRC},
 	{Kind: UWRA, Unit: Bytes, Hash: hash.CRC}, {Kind: NWPS, Unit: Bytes, Hash: hash.CRC},
 }
@@ -81,8 +81,11 @@ type twin struct {
 func (tw *twin) add(p *seen) {
 	r := newRanker(tw.c)
 	w := uint64(1)
-	if tw.c.Unit == Bytes {
+	switch tw.c.Unit {
+	case Bytes:
 		w = uint64(p.bytes)
+	case Both:
+		w = uint64(p.bytes) + bothBytes
 	}
 	if w == 0 {
 		return

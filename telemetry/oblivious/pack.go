@@ -164,6 +164,8 @@ func (s *Sample) readWholeRanks(b []byte) error {
 // weight is what the hash of an entry was divided by; 0: that is not how its rank is drawn.
 func (s *Sample) weight(e *Entry) uint64 {
 	switch {
+	case s.Unit == Both:
+		return uint64(e.Bytes) + bothBytes
 	case s.Unit != Bytes:
 		return 1
 	case s.Kind == NWPS:

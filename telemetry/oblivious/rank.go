@@ -33,13 +33,13 @@ type ranker struct {
 	seed   uint64
 	family hash.Family
 	member hash.Member
-	// A packet's weight is bytes&mask | one: 1, or its bytes.
+	// A packet's weight is bytes&mask + one: 1, its bytes, or these and bothBytes.
 	mask, one uint64
 	// shift makes a rank's scale of a hash's: 64 bits behind the point, or
 	// exponentialBits.
 	shift uint8
 	kind  Kind
-	bytes bool
+	bytes bool // weights depend on bytes
 }
 
 func newRanker(c Config) ranker {
@@ -50,6 +50,9 @@ func newRanker(c Config) ranker {
 			r.shift = 64 - exponentialBits
 		}
 	}
+	if c.Unit == Both {
+		r.mask, r.one, r.bytes = math.MaxUint64, bothBytes, true
+	}
 	return r
 }
 
@@ -59,7 +62,7 @@ func newRanker(c Config) ranker {
 // and h/w <= limit is h <= limit*w + w-1. The excess that UWRA admits is at
 // most limit*w/2 of what passes, and is refused when its rank is drawn.
 func (r *ranker) admits(limit, id uint64, bytes uint32) bool {
-	w := uint64(bytes)&r.mask | r.one
+	w := uint64(bytes)&r.mask + r.one
 	hi, lo := bits.Mul64(r.coarse(limit), w)
 	lo, carry := bits.Add64(lo, w-1, 0)
 	if r.family == hash.XX { // inlined
@@ -84,7 +87,7 @@ const admitBlock = 64
 // admitsEach is admits of the first n packets of a block at once, as hashing many costs a
 // fraction of as many single hashes. It returns a bit for each that passes. Few do, and which is random: so no branch
 // depends on it.
-// hashes is memory for it.
+// hashes is memory for it, and bytes are weights, where these depend on bytes.
 func (r *ranker) admitsEach(limit uint64, hashes, ids *[admitBlock]uint64, bytes *[admitBlock]uint32, n int) (m uint64) {
 	n = min(n, admitBlock)
 	if n <= 0 {
@@ -161,5 +164,5 @@ func (r *ranker) probability(t uint64, bytes uint32) float64 {
 	case r.kind == UWRA:
 		return -math.Expm1(-float64(t) / (1 << exponentialBits))
 	}
-	return min(1, float64(t)*float64(bytes)/whole)
+	return min(1, float64(t)*float64(uint64(bytes)&r.mask+r.one)/whole)
 }

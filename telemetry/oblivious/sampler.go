@@ -5,7 +5,8 @@ import "math"
 // Sampler keeps the sample of what one worker, or one switch, sees in an epoch.
 // It is not safe for concurrent use. Add does not allocate.
 type Sampler struct {
-	hashes [admitBlock]uint64 // of AdmitsEach
+	hashes  [admitBlock]uint64 // of AdmitsEach
+	weights [admitBlock]uint32 // of AdmitsEach, where they are not the packets' bytes
 
 	ranker
 	limit   uint64 // no larger rank value can enter
@@ -70,6 +71,12 @@ const Block = admitBlock
 // AdmitsEach is Admits of the first n packets of a block at once, a few times as fast: bit i is set
 // if packet i may enter, and is to be given to Insert.
 func (s *Sampler) AdmitsEach(ids *[Block]uint64, bytes *[Block]uint32, n int) uint64 {
+	if s.bytes && s.one != 0 {
+		for i, b := range bytes[:min(n, admitBlock)] {
+			s.weights[i] = b + uint32(s.one)
+		}
+		bytes = &s.weights
+	}
 	return s.admitsEach(s.limit, &s.hashes, ids, bytes, n)
 }
 
@@ -91,7 +98,7 @@ func (s *Sampler) AdmitsUnder(limit, id uint64, bytes uint32) bool {
 //
 //go:noinline
 func (s *Sampler) Insert(id uint64, bytes uint32, key *Key) {
-	if w := uint64(bytes)&s.mask | s.one; w != 0 {
+	if w := uint64(bytes)&s.mask + s.one; w != 0 {
 		value, n := s.first(id, w)
 		s.insert(id, w, value, n, bytes, key)
 	}
@@ -119,7 +126,7 @@ func (s *Sampler) InsertEach(ids []uint64, bytes []uint32, keys []Key) {
 	bytes, keys = bytes[:len(ids)], keys[:len(ids)]
 	var values, ranks [Block]uint64
 	for i, id := range ids {
-		if w := uint64(bytes[i])&s.mask | s.one; w != 0 {
+		if w := uint64(bytes[i])&s.mask + s.one; w != 0 {
 			values[i], ranks[i] = s.first(id, w)
 		}
 	}
@@ -127,7 +134,7 @@ func (s *Sampler) InsertEach(ids []uint64, bytes []uint32, keys []Key) {
 		s.touched = s.qmax.touch(values[:len(ids)], ids)
 	}
 	for i, id := range ids {
-		if w := uint64(bytes[i])&s.mask | s.one; w != 0 {
+		if w := uint64(bytes[i])&s.mask + s.one; w != 0 {
 			s.insert(id, w, values[i], ranks[i], bytes[i], &keys[i])
 		}
 	}

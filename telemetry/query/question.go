@@ -359,7 +359,7 @@ func (q *Question) unit() (oblivious.Unit, error) {
 		return oblivious.Packets, nil
 	}
 	u, err := oblivious.ParseUnit(shorten(q.Unit))
-	if err != nil || u == oblivious.Flows {
+	if err != nil || u != oblivious.Packets && u != oblivious.Bytes {
 		return u, fmt.Errorf("%q: choose packets or bytes", shorten(q.Unit))
 	}
 	return u, nil
