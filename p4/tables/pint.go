@@ -68,6 +68,9 @@ func (b *builder) plans(c *stage.Config) (live []livePlan) {
 	if c.FeedbackPort != 0 {
 		b.fault("stages.pint.feedback_port", "the program sends no feedback: leave it out")
 	}
+	if c.ThenOneOf != 1 {
+		b.fault("stages.pint.then_one_of", "the program gives all packets a digest: leave it out")
+	}
 	plans, err := c.LivePlans()
 	if err != nil {
 		b.fault("stages.pint", "%w", err)

@@ -126,6 +126,9 @@ func (b *builder) oblivious() {
 	if c.Flows {
 		b.fault("stages.oblivious.flows", "the program has no sample of flows: set flows = false")
 	}
+	if c.Unit == "both" {
+		b.fault("stages.oblivious.unit", "the program has no ranks by number and bytes: choose \"packets\" or \"bytes\"")
+	}
 	main, _ := c.Samplers(b.Hash)
 	b.byDefault(obliviousControl+".sampler", act(obliviousControl+".set_sampler",
 		param("log_epoch", Number(uint64(c.EpochBits))), b.key("of_ranks", main.RankSeed()),

@@ -56,6 +56,10 @@ type Config struct {
 	// FeedbackPort is the UDP port to which a sink reports to the sources of flows how much the fullest link of their
 	// packets' paths is used, about once in a RoundTrip. 0: it does not.
 	FeedbackPort int `toml:"feedback_port"`
+	// FirstPackets and ThenOneOf choose the packets of a flow to which a source gives a digest: so many first ones, and then one of so many.
+	// ThenOneOf is a power of two; 1: all. For carrier shim.
+	FirstPackets int `toml:"first_packets"`
+	ThenOneOf    int `toml:"then_one_of"`
 	// RoundTrip is the base round trip time of the network: the time over which
 	// the use of a link is averaged.
 	RoundTrip time.Duration `toml:"round_trip"`
@@ -63,7 +67,7 @@ type Config struct {
 
 // DefaultConfig returns a switch in the middle of a network with the default plan.
 func DefaultConfig() Config {
-	return Config{Identification: IdentificationAny, Records: 1 << 14, MaxFlows: 1 << 15, RoundTrip: time.Millisecond}
+	return Config{Identification: IdentificationAny, Records: 1 << 14, MaxFlows: 1 << 15, FirstPackets: 16, ThenOneOf: 1, RoundTrip: time.Millisecond}
 }
 
 // Bounds of the configuration.
@@ -132,6 +136,18 @@ func (c *Config) load(ports []string) (*loaded, error) {
 		fault("interval_bits: %d: choose %d (1 ms) to %d (18 min), or 0 to leave the shim's interval bit clear", c.IntervalBits, minInterval, maxInterval)
 	} else if c.IntervalBits != 0 && len(l.plans) > 0 && l.plans[0].Carrier != pintplan.CarrierShim {
 		fault("interval_bits: carrier %q has no interval bit: leave it out, or use carrier %q", l.plans[0].Carrier, pintplan.CarrierShim)
+	}
+	if c.FirstPackets < 0 || c.FirstPackets > maxFirst {
+		fault("first_packets: %d is out of range: choose 0 to %d", c.FirstPackets, maxFirst)
+	}
+	switch {
+	case c.ThenOneOf < 1 || c.ThenOneOf > maxOneOf || c.ThenOneOf&(c.ThenOneOf-1) != 0:
+		fault("then_one_of: %d: choose a power of two up to %d; 1: all packets carry a digest", c.ThenOneOf, maxOneOf)
+	case c.ThenOneOf == 1:
+	case c.IntervalBits != 0:
+		fault("then_one_of: the stages lds need the interval bit of all packets: leave it out, or interval_bits")
+	case len(l.plans) > 0 && l.plans[0].Carrier != pintplan.CarrierShim:
+		fault("then_one_of: carrier %q makes no packet longer, so there is nothing to spare: leave it out", l.plans[0].Carrier)
 	}
 	l.topology = c.links(fault)
 	if len(faults) == 0 {

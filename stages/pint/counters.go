@@ -45,6 +45,8 @@ const (
 const (
 	feedbacks     = numProgramCounts + iota // sent
 	feedbacksLost                           // no frame was free, or no room in the batch
+	// leftSpared is what became of a packet, too: its source was not to give it a digest.
+	leftSpared
 	numCounts
 )
 
@@ -53,7 +55,7 @@ var countTexts = [numCounts]struct{ name, reason, help string }{
 	transited:     {"transited_packets_total", "", "packets to whose digest the switch wrote in passing"},
 	sunk:          {"sunk_packets_total", "", "packets that end here and left without their digest"},
 	local:         {"local_packets_total", "", "packets from edge to edge, recorded without a digest on a wire"},
-	leftBare:      {"left_packets_total", "bare", "packets left alone, by reason: bare has no digest, mtu and headroom no room, other is no atomic IPv4 datagram, nonzero has an identification that must stay, own was made by the switch itself; looping and host_shim were dropped"},
+	leftBare:      {"left_packets_total", "bare", "packets left alone, by reason: bare has no digest, mtu and headroom no room, other is no atomic IPv4 datagram, nonzero has an identification that must stay, spared is behind the first of its flow, own was made by the switch itself; looping and host_shim were dropped"},
 	leftMTU:       {"left_packets_total", "mtu", ""},
 	leftRoom:      {"left_packets_total", "headroom", ""},
 	leftOther:     {"left_packets_total", "other", ""},
@@ -68,6 +70,7 @@ var countTexts = [numCounts]struct{ name, reason, help string }{
 	recorded:      {"records_total", "", "digests taken off packets, or of packets found to loop"},
 	feedbacks:     {"feedback_packets_total", "", "packets sent to sources about the use of their paths"},
 	feedbacksLost: {"lost_feedback_packets_total", "", "such packets for which no frame was free, or no room in the batch"},
+	leftSpared:    {"left_packets_total", "spared", ""},
 	ringFull:      {"lost_records_total", "", "digests that found the ring to the exporter full"},
 }
 
@@ -101,6 +104,7 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 	for _, n := range sum[:numFates] {
 		packets += n
 	}
+	packets += sum[leftSpared]
 	emit(pipeline.Metric{Name: "packets_total", Help: "packets that reached the stage alive", Value: float64(packets)})
 	help := ""
 	for i, t := range countTexts {

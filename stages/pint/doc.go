@@ -29,6 +29,8 @@
 // as it was; with "any" those of TCP connections, which Linux numbers, carry too,
 // and arrive with zero. Hop numbers come from the TTL, so switches must route.
 //
+// With then_one_of not all packets that could carry a digest do: the source chooses (sparing).
+//
 // Packets that a router makes itself carry nothing. One that waited until the router knew its
 // neighbour is treated by the port that it came from, and not by that of the answer.
 //

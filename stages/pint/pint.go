@@ -70,6 +70,9 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 		return nil, err
 	}
 	m := &Module{env: env, config: c, loaded: l, needs: packet.NeedID}
+	if c.ThenOneOf > 1 {
+		m.needs |= packet.NeedFlowHash
+	}
 	m.condensing.module = m
 	if err := c.useFamily(env.Hash, l.plans); err != nil {
 		return nil, err
@@ -173,6 +176,7 @@ type stage struct {
 	single   record // without the ring, in a replay
 	shown    shown
 	feedback *feedback // nil: none is sent
+	sparing  *sparing  // nil: all packets carry digests
 }
 
 // port is what a worker knows of an output port.
@@ -230,6 +234,7 @@ func (m *Module) newStage() (*stage, error) {
 		}
 	}
 	s.usual = len(s.plans) == 1 && len(s.passing) == 1 && len(s.passing[0].others) == 0 && !s.passing[0].long && !s.needQueue
+	s.sparing = newSparing(&m.config)
 	s.shown.init(len(s.ports))
 	if m.config.FeedbackPort != 0 {
 		var err error
@@ -323,6 +328,8 @@ func (s *stage) source(b *packet.Batch, p *packet.Packet, out *port) count {
 		return leftForged
 	}
 	switch {
+	case s.sparing != nil && !p.Flags.Has(packet.FlagShim) && !s.sparing.carries(p.FlowHash, p.ID, b.Now):
+		return leftSpared
 	case !fits:
 		return leftMTU
 	case !room:
