@@ -181,7 +181,7 @@ var foreigns = []foreign{
 		"it writes dumps and plans; a plan's digest is of the text that it writes, so another encoder cannot replace it"},
 	{"github.com/apache/datasketches-go", []string{"telemetry/pint/sink"}, "quantiles and frequent values behind the recorder"},
 	{"golang.org/x/sync", []string{"bench/...", "control", "telemetry/collect/archive", "telemetry/view/api"}, "semaphores and groups of goroutines; packets meet neither"},
-	{"gonum.org/v1/gonum", []string{"bench/...", "telemetry/oblivious", "telemetry/pint/plan"}, "the plan's linear program; the normal distribution, for the bounds of samples"},
+	{"gonum.org/v1/gonum", []string{"bench/...", "telemetry/lds", "telemetry/oblivious", "telemetry/pint/plan"}, "the plan's linear program; the normal distribution and the beta function, for the bounds of samples"},
 	{"gonum.org/v1/plot", []string{"bench"}, "one function draws results"},
 	{"go.uber.org/zap", []string{"bench/...", "cmd/...", "control/...", "dataplane/lab", "node", "telemetry/collect/...", "telemetry/view/api"}, "the packet path counts instead of logging"},
 	{"github.com/google/renameio/v2", []string{"dataplane/lab", "telemetry/pint/plan", "telemetry/view/parquet"}, "files that readers see as the old or the new one, never a part"},

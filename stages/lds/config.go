@@ -38,7 +38,7 @@ type Config struct {
 	Banks   []float64 `toml:"banks"`
 	// Samples is the most packets in an interval of which a point keeps the arrival, for quantiles of delay; 0: none.
 	Samples int `toml:"samples"`
-	// LostFlows is how many flows of IPv4 that lose packets in an interval a point has room to name, in 34 bytes each; 0: none.
+	// LostFlows is how many flows of IPv4 that lose packets in an interval a point has room to name, in 46 bytes each; 0: none.
 	LostFlows int `toml:"lost_flows"`
 	// RecordBytes is the most that the records of all points of an interval take, in bytes; of an interval of more than a second, of each second of it; 0: no bound
 	// but the budget of [telemetry]. Points with more have fewer rows and columns in their records, or, where packets of a flow scatter, some of the cells.

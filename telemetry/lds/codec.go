@@ -11,12 +11,12 @@ import (
 	"github.com/weirswitch/weir/telemetry/hash"
 )
 
-// The form of a point's interval, version 2 or 3, or 4 or 5 for one that names flows, integers little-endian. The hash family is not
+// The form of a point's interval, version 2 or 3, or 6 or 7 for one that names flows, integers little-endian. The hash family is not
 // in it: the record's envelope names it.
 //
 //	version 8 | flags 8 | rows 8 | packing 8 | virtual 32 | columns 32 | length 32
 //	interval ns 64 | seed 64 | interval number 64 | packets 64 | outside 64
-//	version 3 or 5 alone: kept cells 32, below rows * columns
+//	version 3 or 7 alone: kept cells 32, below rows * columns
 //	with the flag folded alone: rows 8 | columns 32 in which the point counted
 //	rates: rows * float64
 //	class, see Class
@@ -26,14 +26,15 @@ import (
 //
 // The cells that are not empty, see cellWriter, say only what is new: a flow that is alone in its cells of
 // several rows is in the first of them. An empty cell takes a bit, so the cells that a decoder makes take at most 128 times the
-// memory of its input, and never more than MaxCells. Versions 3 and 5 have the first cells alone (Keep); one that
+// memory of its input, and never more than MaxCells. Versions 3 and 7 have the first cells alone (Keep); one that
 // keeps few of many has its reader make at most maxUnkept cells for each that its bitmap has a bit for.
-// Version 1, which had cells of 32 bytes and digests of 64 bits, is read too.
+// Version 1, which had cells of 32 bytes and digests of 64 bits, is read too, and versions 4 and 5, which had names without samples.
 const (
 	keptVersion  = 3
 	codecVersion = 2
 	wideVersion  = 1
-	namesFlows   = 2 // what is added to the version of a point that names flows
+	namesFlows   = 4 // what is added to the version of a point that names flows
+	namesWhole   = 2 // and what was, without samples of flows
 	headerBytes  = 16 + 5*8
 
 	folded = 1 << 7 // a flag
@@ -125,7 +126,7 @@ func Decode(b []byte, family hash.Family) (*Point, error) {
 	}
 	if f.version != wideVersion {
 		rest := []byte(nil)
-		if p.names, rest, err = parseNames(f.samples, true); err != nil {
+		if p.names, rest, err = parseNames(f.samples, f.sampled, true); err != nil {
 			return nil, err
 		}
 		if p.samples, err = parseSamples(rest, true); err != nil {
@@ -172,7 +173,7 @@ type form struct {
 	fold             uint8
 	class            Class
 	version          byte // without namesFlows
-	names            bool
+	names, sampled   bool // it names flows, and has samples of them
 	flags            Flags
 	number           int64
 	packets, outside uint64
@@ -207,8 +208,11 @@ func parseHeader(b []byte, family hash.Family) (f form, err error) {
 	c := Config{Rows: int(b[2]), Virtual: int(order.Uint32(b[4:])), Columns: int(order.Uint32(b[8:])),
 		IntervalNs: int64(order.Uint64(b[16:])), Seed: order.Uint64(b[24:]), Hash: family}
 	f = form{version: b[0], folded: b[1]&folded != 0, flags: Flags(b[1]) & allFlags, number: int64(order.Uint64(b[32:])), packets: order.Uint64(b[40:]), outside: order.Uint64(b[48:])}
-	if f.version > keptVersion {
-		f.version, f.names = f.version-namesFlows, true
+	switch {
+	case f.version > keptVersion+namesWhole:
+		f.version, f.names, f.sampled = f.version-namesFlows, true, true
+	case f.version > keptVersion:
+		f.version, f.names = f.version-namesWhole, true
 	}
 	rest := b[headerBytes:]
 	if f.version == keptVersion {
@@ -284,7 +288,7 @@ func (f *form) check() error {
 		return errors.New("the bitmap names cells beyond the last")
 	}
 	if f.version != wideVersion {
-		names, rest, err := parseNames(f.samples, false)
+		names, rest, err := parseNames(f.samples, f.sampled, false)
 		switch {
 		case names.rows != 0 && !f.names:
 			return fmt.Errorf("%w: %d with names of flows, which an earlier release made", ErrVersion, f.version)

@@ -191,9 +191,9 @@ func TestDecodeRefuses(t *testing.T) {
 		}
 	}
 	future := bytes.Clone(good)
-	future[0] = 6
+	future[0] = keptVersion + namesFlows + 1
 	if _, err := Decode(future, hash.XX); !errors.Is(err, ErrVersion) {
-		t.Errorf("version 6: %v", err)
+		t.Errorf("version %d: %v", future[0], err)
 	}
 	cut := filled(t, shapes()[1], 20)
 	cut.Keep(20)

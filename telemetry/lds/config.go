@@ -42,6 +42,8 @@ type Config struct {
 	Samples int
 	// LostFlows is how many flows that lose packets in an interval a point has room to name; 0 to MaxLostFlows.
 	LostFlows int
+	// WholeNames leaves out the samples of flows beside the names of all, for comparison.
+	WholeNames bool
 	// Seed and Hash, the family, choose the hashes.
 	Seed uint64
 	Hash hash.Family
@@ -89,7 +91,7 @@ func (c Config) Equal(d Config) bool {
 
 // Bytes is the memory of a point's cells, those that outgrew the packed form included, of its samples and of its names.
 func (c Config) Bytes() int {
-	return c.Rows*c.Columns*cellBytes + spillBytes(c.Rows*c.Columns, c.IntervalNs) + c.Samples*(sampleBytes+4) + nameRows*nameBuckets(c.LostFlows)*nameBytes
+	return c.Rows*c.Columns*cellBytes + spillBytes(c.Rows*c.Columns, c.IntervalNs) + c.Samples*(sampleBytes+4) + namesBytes(c.LostFlows, c.WholeNames)
 }
 
 // half is from the beginning of an interval to its middle.

@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
+
+	"gonum.org/v1/gonum/mathext"
 )
 
 // MaxLostFlows is the most lost flows that a point can be made to name.
@@ -32,10 +35,26 @@ type nameBucket struct{ count, low, high uint64 }
 // SIGCOMM 2023) without its prime: sums modulo 2^64 divide exactly for up to 4,096 packets of a flow, which costs no
 // division of packets. A sum of several flows passes for one with probability 2^-32 or less, by the check, a hash of the name. It takes 24 bytes a bucket, and 1.4
 // buckets for each flow that loses packets, 34 bytes, and 24 buckets more.
+//
+// Where more flows lose packets than the rows can decode, nearly none is. ChameleMon's controller then has the switches count fewer flows
+// in the next epoch. Two points without a controller count samples at all times: behind the rows of all flows are three smaller ones, of one flow of 16,
+// of 64 and of 256 by the flow's hash, each inside the one before, and each with room for an eighth as many flows. The largest sample that can be decoded says
+// all lost flows in it, and so about how many there are, up to some 20 times as many as there is room for:
+//
+//	rows of all flows | of 1 of 16 | of 1 of 64 | of 1 of 256
 type names struct {
-	rows    uint64 // buckets of a row
+	rows    uint64 // buckets of a row of all flows
+	part    uint64 // buckets of a row of each sample; 0: there are no samples
 	buckets []nameBucket
 }
+
+// The samples: of one flow of 2^firstShare, and of each 2^shareStep times fewer.
+const (
+	samplesOfNames = 3
+	firstShare     = 4
+	shareStep      = 2
+	lastShare      = firstShare + (samplesOfNames-1)*shareStep
+)
 
 // nameBuckets is how many buckets a row has for so many flows that lose packets: four rows decode up to 0.77 flows per bucket
 // in the limit of many; with fewer some have the same buckets by chance, for which there are more.
@@ -46,9 +65,29 @@ func nameBuckets(lostFlows int) int {
 	return lostFlows*7/20 + 6
 }
 
-func newNames(lostFlows int) names {
+// partBuckets is how many buckets a row of a sample has. It has fewer to spare: where one sample cannot be decoded, a smaller one is.
+func partBuckets(lostFlows int) int {
+	if lostFlows == 0 {
+		return 0
+	}
+	return lostFlows*7/160 + 2
+}
+
+// namesBytes is what the names of a point take.
+func namesBytes(lostFlows int, whole bool) int {
 	n := nameBuckets(lostFlows)
-	return names{uint64(n), make([]nameBucket, nameRows*n)}
+	if !whole {
+		n += samplesOfNames * partBuckets(lostFlows)
+	}
+	return nameRows * n * nameBytes
+}
+
+func newNames(lostFlows int, whole bool) names {
+	n, part := nameBuckets(lostFlows), partBuckets(lostFlows)
+	if whole {
+		part = 0
+	}
+	return names{uint64(n), uint64(part), make([]nameBucket, nameRows*(n+samplesOfNames*part))}
 }
 
 // mixName is another hash of a flow, as the rows of cells take the halves of its first. Both its halves choose a bucket.
@@ -59,25 +98,47 @@ func mixName(flowHash uint64) uint64 {
 	return x ^ x>>32
 }
 
-// at is the flow's bucket in each row.
-func (s *names) at(flowHash uint64) [nameRows]uint64 {
+// at is the flow's bucket in each of four rows of n buckets.
+func at(flowHash, n uint64) [nameRows]uint64 {
 	x := mixName(flowHash)
 	y := mixName(x)
 	return [nameRows]uint64{
-		uint64(uint32(x)) * s.rows >> 32,
-		s.rows + x>>32*s.rows>>32,
-		2*s.rows + uint64(uint32(y))*s.rows>>32,
-		3*s.rows + y>>32*s.rows>>32,
+		uint64(uint32(x)) * n >> 32,
+		n + x>>32*n>>32,
+		2*n + uint64(uint32(y))*n>>32,
+		3*n + y>>32*n>>32,
 	}
+}
+
+// samplesOf is how many samples a flow is in, by the lowest bits of a word of which the highest bits choose a bucket.
+func samplesOf(flowHash uint64) int {
+	share := bits.TrailingZeros64(mixName(mixName(flowHash)) | 1<<lastShare)
+	return max(share-firstShare+shareStep, 0) / shareStep
+}
+
+// sample is the sample's buckets, from 0 on.
+func (s *names) sample(i int) []nameBucket {
+	first, n := nameRows*(s.rows+uint64(i)*s.part), nameRows*s.part
+	return s.buckets[first : first+n]
 }
 
 func (s *names) add(flowHash uint64, n FlowName) {
 	low, high := n.limbs()
-	for _, at := range s.at(flowHash) {
-		b := &s.buckets[at]
-		b.count += counted(flowHash)
-		b.low += low
-		b.high += high
+	one := nameBucket{counted(flowHash), low, high}
+	addName(s.buckets, at(flowHash, s.rows), &one)
+	if s.part != 0 {
+		for i := range samplesOf(flowHash) {
+			addName(s.sample(i), at(flowHash, s.part), &one)
+		}
+	}
+}
+
+func addName(buckets []nameBucket, to [nameRows]uint64, one *nameBucket) {
+	for _, at := range to {
+		b := &buckets[at]
+		b.count += one.count
+		b.low += one.low
+		b.high += one.high
 	}
 }
 
@@ -103,48 +164,146 @@ func (s *names) merge(o *names) {
 type LostFlow struct {
 	Name FlowName
 	Lost int64
+	// Share is the smallest sample that the flow is in, of one flow of so many: 1, 16, 64 or 256.
+	Share int
 }
 
-// decode peels the difference of two sketches. hash is that of a name under which packets were added.
-func decode(from, to *names, hash func(FlowName) uint64) (flows []LostFlow, complete bool) {
-	left := names{from.rows, make([]nameBucket, len(from.buckets))}
-	var queue []int
-	for i := range left.buckets {
-		a, b := &from.buckets[i], &to.buckets[i]
-		left.buckets[i] = nameBucket{a.count - b.count, a.low - b.low, a.high - b.high}
-		queue = append(queue, i)
+// LostFlows are the flows that a difference names, in no order.
+type LostFlows struct {
+	Flows []LostFlow
+	// Of says which flows that lost packets are all among them: 1, all; 16, 64, 256, those of a Share of at least that; 0, of none is it known.
+	Of int
+}
+
+// Losing is about how many flows lost packets, where so many did of a sample of one flow of so many, with the bounds of Clopper and Pearson: these hold except with
+// probability delta.
+func Losing(sampled, of int, delta float64) (value, low, high float64) {
+	n, rest := float64(sampled), 1-1/float64(of)
+	if of <= 1 {
+		return n, n, n
 	}
-	found := map[FlowName]int64{}
-	for steps := 0; len(queue) > 0 && steps < 8*len(left.buckets)+1024; steps++ {
-		i := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
-		name, lost, ok := left.buckets[i].single()
+	// solve finds the number at which a falling probability is delta/2.
+	solve := func(p func(all float64) float64) float64 {
+		low, high := n, n+1
+		for p(high) > delta/2 {
+			high = 2 * high
+		}
+		for high-low > 1e-6*high {
+			if middle := (low + high) / 2; p(middle) > delta/2 {
+				low = middle
+			} else {
+				high = middle
+			}
+		}
+		return high
+	}
+	if low = n; sampled > 0 {
+		// As many or more of all flows are in the sample: it grows with all, so its complement falls.
+		low = solve(func(all float64) float64 { return mathext.RegIncBeta(all-n+1, n, rest) - 1 + delta })
+	}
+	return n * float64(of), low, solve(func(all float64) float64 {
+		if all == n {
+			return 1
+		}
+		return mathext.RegIncBeta(all-n, n+1, rest)
+	})
+}
+
+// shareOf is what one flow in sample i is of.
+func shareOf(i int) int { return 1 << (firstShare + i*shareStep) }
+
+// decode peels the difference of two sketches. hash is that of a name under which packets were added.
+func decode(from, to *names, hash func(FlowName) uint64) LostFlows {
+	all := newPeeler(from.buckets[:nameRows*from.rows], to.buckets[:nameRows*to.rows], 0, hash)
+	all.peel()
+	l := LostFlows{Of: 1}
+	if !all.complete() {
+		l.Of = 0
+		for i := 0; i < samplesOfNames && from.part != 0 && from.part == to.part && l.Of == 0; i++ {
+			sample := newPeeler(from.sample(i), to.sample(i), i+1, hash)
+			if sample.peel(); !sample.complete() {
+				continue
+			}
+			l.Of = shareOf(i)
+			// What is left in the rows of all is less by these.
+			for name, lost := range sample.found {
+				if more := lost - all.found[name]; more != 0 {
+					all.take(name, hash(name), more)
+				}
+			}
+			if all.peel(); all.complete() {
+				l.Of = 1
+			}
+		}
+	}
+	for name, lost := range all.found {
+		if lost != 0 {
+			share := 1
+			if n := samplesOf(hash(name)); n > 0 {
+				share = shareOf(n - 1)
+			}
+			l.Flows = append(l.Flows, LostFlow{name, lost, share})
+		}
+	}
+	return l
+}
+
+// peeler takes flows out of the difference of two sketches.
+type peeler struct {
+	buckets []nameBucket
+	n       uint64 // of a row
+	samples int    // that its flows are in, at least
+	hash    func(FlowName) uint64
+	queue   []int
+	steps   int
+	found   map[FlowName]int64
+}
+
+func newPeeler(from, to []nameBucket, samples int, hash func(FlowName) uint64) *peeler {
+	p := &peeler{buckets: make([]nameBucket, len(from)), n: uint64(len(from) / nameRows), samples: samples, hash: hash, found: map[FlowName]int64{}}
+	for i := range p.buckets {
+		a, b := &from[i], &to[i]
+		p.buckets[i] = nameBucket{a.count - b.count, a.low - b.low, a.high - b.high}
+		p.queue = append(p.queue, i)
+	}
+	return p
+}
+
+func (p *peeler) peel() {
+	for ; len(p.queue) > 0 && p.steps < 8*len(p.buckets)+1024; p.steps++ {
+		i := p.queue[len(p.queue)-1]
+		p.queue = p.queue[:len(p.queue)-1]
+		name, lost, ok := p.buckets[i].single()
 		if !ok {
 			continue
 		}
-		h := hash(name)
-		row := left.at(h)
-		if row[i/int(left.rows)] != uint64(i) || left.buckets[i].count != uint64(lost)*counted(h) {
+		h := p.hash(name)
+		if at(h, p.n)[i/int(p.n)] != uint64(i) || p.buckets[i].count != uint64(lost)*counted(h) || samplesOf(h) < p.samples {
 			continue // several flows, whose sums happen to divide
 		}
-		low, high := name.limbs()
-		for _, at := range row {
-			b := &left.buckets[at]
-			b.count, b.low, b.high = b.count-uint64(lost)*counted(h), b.low-uint64(lost)*low, b.high-uint64(lost)*high
-			queue = append(queue, int(at))
+		p.take(name, h, lost)
+	}
+}
+
+// take takes packets of a flow out of its buckets.
+func (p *peeler) take(name FlowName, h uint64, lost int64) {
+	low, high := name.limbs()
+	n := uint64(lost)
+	to := at(h, p.n)
+	addName(p.buckets, to, &nameBucket{-n * counted(h), -n * low, -n * high})
+	for _, at := range to {
+		p.queue = append(p.queue, int(at))
+	}
+	p.found[name] += lost
+}
+
+func (p *peeler) complete() bool {
+	for i := range p.buckets {
+		if p.buckets[i] != (nameBucket{}) {
+			return false
 		}
-		found[name] += lost
 	}
-	complete = true
-	for i := range left.buckets {
-		complete = complete && left.buckets[i] == nameBucket{}
-	}
-	for name, lost := range found {
-		if lost != 0 {
-			flows = append(flows, LostFlow{name, lost})
-		}
-	}
-	return flows, complete
+	return true
 }
 
 // single reads the name in a bucket as if its packets were of one flow, whose check is to be compared.
@@ -160,22 +319,29 @@ func (b nameBucket) single() (name FlowName, lost int64, ok bool) {
 	return nameOf(low/n, high/n), lost, true
 }
 
-// LostFlows names the flows of IPv4 of which packets were lost, in no order, with the exact number; below 0: they came twice. complete is false if some could not be decoded:
-// more flows lost packets than the points have room for, or one more than 4,096, or an interval was not counted whole by both. hash is that
+// LostFlows names the flows of IPv4 of which packets were lost, with the exact number; below 0: they came twice. Of is not 1 if some could not be decoded:
+// more flows lost packets than the points have room for, or one more than 4,096; then the flows of a sample are all named, if it can be, and others in part.
+// It is 0 too if an interval was not counted whole by both. hash is that
 // of a name as packets were added by. known is false if the points do not name flows, or not in the same room.
-func (d *Difference) LostFlows(hash func(FlowName) uint64) (flows []LostFlow, complete, known bool) {
+func (d *Difference) LostFlows(hash func(FlowName) uint64) (l LostFlows, known bool) {
 	a, b := &d.sender.names, &d.receiver.names
 	if a.rows == 0 || a.rows != b.rows {
-		return nil, false, false
+		return l, false
 	}
 	word := func(n FlowName) uint64 { return d.sender.group.family.Uint64(d.sender.group.flow, hash(n)) }
-	flows, complete = decode(a, b, word)
-	return flows, complete && d.wholeInterval(), true
+	l = decode(a, b, word)
+	if !d.wholeInterval() {
+		l.Of = 0
+	}
+	return l, true
 }
 
-// append appends the buckets: 0 for one that nothing was added to, else the lower half of its count plus 1 as a uvarint, the upper half, and both limbs.
+// append appends how many buckets a row of all flows has, and one of a sample, as uvarints, and the buckets: 0 for one that nothing was added to, else the lower half of its count plus 1 as a uvarint, the upper half, and both limbs.
 func (s *names) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, s.rows)
+	if s.rows != 0 {
+		b = binary.AppendUvarint(b, s.part)
+	}
 	for _, x := range s.buckets {
 		if x == (nameBucket{}) {
 			b = append(b, 0)
@@ -191,20 +357,24 @@ func (s *names) append(b []byte) []byte {
 
 var errNames = errors.New("the names are cut")
 
-// parseNames reads names, and returns what is behind them.
-func parseNames(b []byte, keep bool) (s names, rest []byte, err error) {
-	rows, n := binary.Uvarint(b)
-	if n <= 0 {
-		return s, nil, errNames
+// parseNames reads names, and returns what is behind them. Those of earlier releases had no samples.
+func parseNames(b []byte, sampled, keep bool) (s names, rest []byte, err error) {
+	if s.rows, b, err = parseRow(b, nameBuckets(MaxLostFlows)); err != nil {
+		return s, nil, err
 	}
-	s.rows, b = rows, b[n:]
-	if rows > uint64(nameBuckets(MaxLostFlows)) || rows*nameRows > uint64(len(b)) {
+	if sampled && s.rows != 0 {
+		if s.part, b, err = parseRow(b, partBuckets(MaxLostFlows)); err != nil {
+			return s, nil, err
+		}
+	}
+	buckets := nameRows * (s.rows + samplesOfNames*s.part)
+	if buckets > uint64(len(b)) {
 		return s, nil, errNames
 	}
 	if keep {
-		s.buckets = make([]nameBucket, rows*nameRows)
+		s.buckets = make([]nameBucket, buckets)
 	}
-	for i := range int(rows * nameRows) {
+	for i := range int(buckets) {
 		count, n := binary.Uvarint(b)
 		if n <= 0 || count > 1<<32 || count != 0 && len(b) < n+20 {
 			return s, nil, errNames
@@ -218,6 +388,15 @@ func parseNames(b []byte, keep bool) (s names, rest []byte, err error) {
 		b = b[20:]
 	}
 	return s, b, nil
+}
+
+// parseRow reads how many buckets a row has.
+func parseRow(b []byte, most int) (n uint64, rest []byte, err error) {
+	n, size := binary.Uvarint(b)
+	if size <= 0 || n > uint64(most) {
+		return 0, nil, errNames
+	}
+	return n, b[size:], nil
 }
 
 func (s *names) clear() { clear(s.buckets) }

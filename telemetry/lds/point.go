@@ -134,7 +134,7 @@ func newInGroup(g *group, c Config, first int) *Point {
 		cells:   g.cells[first : first+size : first+size],
 		spill:   newSpill(size, c.IntervalNs),
 		samples: newSamples(c.Samples),
-		names:   newNames(c.LostFlows),
+		names:   newNames(c.LostFlows, c.WholeNames),
 		config:  c,
 		made:    c,
 		counted: c,
@@ -395,8 +395,8 @@ func (p *Point) Merge(q *Point) error {
 			}
 		}
 	}
-	if p.names.rows != q.names.rows {
-		return fmt.Errorf("merge LDS points: names of %d and %d buckets", p.names.rows, q.names.rows)
+	if len(p.names.buckets) != len(q.names.buckets) || p.names.rows != q.names.rows {
+		return fmt.Errorf("merge LDS points: names of %d and %d buckets", len(p.names.buckets), len(q.names.buckets))
 	}
 	p.names.merge(&q.names)
 	p.samples.merge(&q.samples)

@@ -155,7 +155,10 @@ type Between struct {
 	AllNamed  bool       `json:"all_named,omitempty"`
 	// MoreUnnamed: both points name flows, and some that lost packets could not be read: more did than there is room for, or one lost too many.
 	MoreUnnamed bool `json:"more_unnamed,omitempty"`
-	MoreLost    int  `json:"more_lost_flows,omitempty"` // flows that the question's limit left out
+	// Losing is how many flows of IPv4 lost packets where MoreUnnamed: by those of one flow of LosingOf, of which all are named.
+	Losing   *Bounded `json:"losing_flows,omitempty" unit:"flows"`
+	LosingOf int      `json:"losing_of,omitempty"`
+	MoreLost int      `json:"more_lost_flows,omitempty"` // flows that the question's limit left out
 
 	// Ways are those that were compared, of all flows, or that the flow took: of several, delay and loss are over all of them, and losses over those
 	// that know them.
@@ -203,18 +206,34 @@ type LostFlow struct {
 
 // lossNames adds up the flows that intervals name.
 type lossNames struct {
-	of         map[lds.FlowName]int64
-	known, all bool
+	of    map[lds.FlowName]lds.LostFlow
+	known bool
+	share int // of one flow of so many, each that lost packets is named, in all intervals; 0: of none
 }
 
-func newLossNames() *lossNames { return &lossNames{of: map[lds.FlowName]int64{}, all: true} }
+func newLossNames() *lossNames { return &lossNames{of: map[lds.FlowName]lds.LostFlow{}, share: 1} }
 
 // join adds what another way names.
 func (l *lossNames) join(o *lossNames) {
-	l.known, l.all = l.known || o.known, l.all && o.all
-	for name, lost := range o.of {
-		l.of[name] += lost
+	l.known = l.known || o.known
+	l.sample(o.share)
+	for _, f := range o.of {
+		l.lost(f)
 	}
+}
+
+// sample adds that the flows of a sample are all named. That of the intervals before is in it, or the other way round.
+func (l *lossNames) sample(share int) {
+	if l.share != 0 && share != 0 {
+		l.share = max(l.share, share)
+	} else {
+		l.share = 0
+	}
+}
+
+func (l *lossNames) lost(f lds.LostFlow) {
+	f.Lost += l.of[f.Name].Lost
+	l.of[f.Name] = f
 }
 
 // add adds an interval; one that was not counted whole says nothing.
@@ -223,26 +242,35 @@ func (l *lossNames) add(d *lds.Difference) {
 		return
 	}
 	family := d.Family()
-	flows, complete, known := d.LostFlows(func(n lds.FlowName) uint64 { return family.Uint64x2(0, n.Addresses, n.Ports|4<<40) })
+	names, known := d.LostFlows(func(n lds.FlowName) uint64 { return family.Uint64x2(0, n.Addresses, n.Ports|4<<40) })
 	if !known {
 		return
 	}
-	l.known, l.all = true, l.all && complete
-	for _, f := range flows {
-		l.of[f.Name] += f.Lost
+	l.known = true
+	l.sample(names.Of)
+	for _, f := range names.Flows {
+		l.lost(f)
 	}
 }
 
-func (l *lossNames) answer(b *Between) {
-	b.AllNamed, b.MoreUnnamed = l.known && l.all, l.known && !l.all
-	for n, lost := range l.of {
-		if lost == 0 {
+func (l *lossNames) answer(b *Between, delta float64) {
+	b.AllNamed, b.MoreUnnamed = l.known && l.share == 1, l.known && l.share != 1
+	sampled := 0
+	for n, f := range l.of {
+		if f.Lost == 0 {
 			continue
+		}
+		if f.Share >= l.share {
+			sampled++
 		}
 		k := Key{Version: 4, Proto: uint8(n.Ports >> 32), SrcPort: bits.ReverseBytes16(uint16(n.Ports)), DstPort: bits.ReverseBytes16(uint16(n.Ports >> 16))}
 		binary.LittleEndian.PutUint32(k.Src[:], uint32(n.Addresses))
 		binary.LittleEndian.PutUint32(k.Dst[:], uint32(n.Addresses>>32))
-		b.LostFlows = append(b.LostFlows, LostFlow{FormatKey(k), lost})
+		b.LostFlows = append(b.LostFlows, LostFlow{FormatKey(k), f.Lost})
+	}
+	if b.MoreUnnamed && l.share != 0 {
+		value, low, high := lds.Losing(sampled, l.share, delta)
+		b.LosingOf, b.Losing = l.share, &Bounded{value, max(low, float64(len(b.LostFlows))), max(high, float64(len(b.LostFlows)))}
 	}
 	slices.SortFunc(b.LostFlows, func(x, y LostFlow) int { return cmp.Or(cmp.Compare(y.Lost, x.Lost), cmp.Compare(x.Flow, y.Flow)) })
 }
@@ -379,7 +407,7 @@ func (e *Engine) between(from, to Place, flows []Key, only bool) (list []Between
 	}
 	total := e.answerOf(of, from, to)
 	total.HasPackets, total.HasBytes, total.CountTrust = total.HasLoss, false, 0
-	named.answer(&total)
+	named.answer(&total, 1-total.Confidence)
 	total.tellClocks(offset)
 	return list, unknowns, &total, nil
 }

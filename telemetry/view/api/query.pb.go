@@ -2187,9 +2187,12 @@ type Between struct {
 	MoreUnnamed   *bool `protobuf:"varint,46,opt,name=more_unnamed,json=moreUnnamed,proto3,oneof" json:"more_unnamed,omitempty"`
 	IdleIntervals int64 `protobuf:"varint,47,opt,name=idle_intervals,json=idleIntervals,proto3" json:"idle_intervals,omitempty"`
 	// flows are those that the question names, in its order, if it names several: the whole is of all flows.
-	Flows         []*FlowBetween `protobuf:"bytes,48,rep,name=flows,proto3" json:"flows,omitempty"`
-	HasPackets    bool           `protobuf:"varint,49,opt,name=has_packets,json=hasPackets,proto3" json:"has_packets,omitempty"`
-	HasBytes      bool           `protobuf:"varint,50,opt,name=has_bytes,json=hasBytes,proto3" json:"has_bytes,omitempty"`
+	Flows      []*FlowBetween `protobuf:"bytes,48,rep,name=flows,proto3" json:"flows,omitempty"`
+	HasPackets bool           `protobuf:"varint,49,opt,name=has_packets,json=hasPackets,proto3" json:"has_packets,omitempty"`
+	HasBytes   bool           `protobuf:"varint,50,opt,name=has_bytes,json=hasBytes,proto3" json:"has_bytes,omitempty"`
+	// losing_flows is how many flows of IPv4 lost packets where more_unnamed: by those of one flow of losing_of, of which all are named.
+	LosingFlows   *Bounded `protobuf:"bytes,51,opt,name=losing_flows,json=losingFlows,proto3" json:"losing_flows,omitempty"`
+	LosingOf      *int64   `protobuf:"varint,52,opt,name=losing_of,json=losingOf,proto3,oneof" json:"losing_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2502,6 +2505,20 @@ func (x *Between) GetHasBytes() bool {
 		return x.HasBytes
 	}
 	return false
+}
+
+func (x *Between) GetLosingFlows() *Bounded {
+	if x != nil {
+		return x.LosingFlows
+	}
+	return nil
+}
+
+func (x *Between) GetLosingOf() int64 {
+	if x != nil && x.LosingOf != nil {
+		return *x.LosingOf
+	}
+	return 0
 }
 
 // Clocks is how far the clock at the arrival's end is ahead of the one at the
@@ -7486,7 +7503,7 @@ const file_query_proto_rawDesc = "" +
 	"\bswitches\x18\x05 \x01(\x03R\bswitches\x120\n" +
 	"\amissing\x18\x06 \x03(\v2\x16.weir.query.v1.MissingR\amissing\x12,\n" +
 	"\x05flows\x18\n" +
-	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\x94\v\n" +
+	" \x01(\v2\x16.weir.query.v1.BoundedR\x05flows\"\xff\v\n" +
 	"\aBetween\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7533,7 +7550,9 @@ const file_query_proto_rawDesc = "" +
 	"\x05flows\x180 \x03(\v2\x1a.weir.query.v1.FlowBetweenR\x05flows\x12\x1f\n" +
 	"\vhas_packets\x181 \x01(\bR\n" +
 	"hasPackets\x12\x1b\n" +
-	"\thas_bytes\x182 \x01(\bR\bhasBytesB\a\n" +
+	"\thas_bytes\x182 \x01(\bR\bhasBytes\x129\n" +
+	"\flosing_flows\x183 \x01(\v2\x16.weir.query.v1.BoundedR\vlosingFlows\x12 \n" +
+	"\tlosing_of\x184 \x01(\x03H\x06R\blosingOf\x88\x01\x01B\a\n" +
 	"\x05_flowB\n" +
 	"\n" +
 	"\b_samplesB\f\n" +
@@ -7541,7 +7560,9 @@ const file_query_proto_rawDesc = "" +
 	"_all_namedB\x12\n" +
 	"\x10_more_lost_flowsB\x06\n" +
 	"\x04_whyB\x0f\n" +
-	"\r_more_unnamed\"\x87\x01\n" +
+	"\r_more_unnamedB\f\n" +
+	"\n" +
+	"_losing_of\"\x87\x01\n" +
 	"\x06Clocks\x12\x1d\n" +
 	"\n" +
 	"has_offset\x18\x01 \x01(\bR\thasOffset\x123\n" +
@@ -8161,74 +8182,75 @@ var file_query_proto_depIdxs = []int32{
 	22,  // 47: weir.query.v1.Between.segments:type_name -> weir.query.v1.Segment
 	23,  // 48: weir.query.v1.Between.ways:type_name -> weir.query.v1.Way
 	24,  // 49: weir.query.v1.Between.flows:type_name -> weir.query.v1.FlowBetween
-	7,   // 50: weir.query.v1.Clocks.offset_ns:type_name -> weir.query.v1.Bounded
-	7,   // 51: weir.query.v1.Segment.delay_ns:type_name -> weir.query.v1.Bounded
-	7,   // 52: weir.query.v1.Way.delay_ns:type_name -> weir.query.v1.Bounded
-	7,   // 53: weir.query.v1.FlowBetween.delay_ns:type_name -> weir.query.v1.Bounded
-	6,   // 54: weir.query.v1.Target.missing:type_name -> weir.query.v1.Missing
-	26,  // 55: weir.query.v1.Target.fragments:type_name -> weir.query.v1.FragmentError
-	6,   // 56: weir.query.v1.PathAnswer.missing:type_name -> weir.query.v1.Missing
-	28,  // 57: weir.query.v1.PathAnswer.flows:type_name -> weir.query.v1.FlowPath
-	29,  // 58: weir.query.v1.FlowPath.hops:type_name -> weir.query.v1.PathHop
-	30,  // 59: weir.query.v1.FlowPath.passages:type_name -> weir.query.v1.PathPassage
-	31,  // 60: weir.query.v1.FlowPath.parallel:type_name -> weir.query.v1.ParallelPath
-	6,   // 61: weir.query.v1.LatencyAnswer.missing:type_name -> weir.query.v1.Missing
-	33,  // 62: weir.query.v1.LatencyAnswer.hops:type_name -> weir.query.v1.HopStats
-	35,  // 63: weir.query.v1.LatencyAnswer.packets:type_name -> weir.query.v1.ValueStats
-	36,  // 64: weir.query.v1.LatencyAnswer.flows:type_name -> weir.query.v1.FlowValues
-	20,  // 65: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	34,  // 66: weir.query.v1.HopStats.frequent:type_name -> weir.query.v1.FrequentValue
-	7,   // 67: weir.query.v1.FrequentValue.share:type_name -> weir.query.v1.Bounded
-	20,  // 68: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	20,  // 69: weir.query.v1.FlowValues.quantiles:type_name -> weir.query.v1.QuantileValue
-	20,  // 70: weir.query.v1.FlowValues.median:type_name -> weir.query.v1.QuantileValue
-	6,   // 71: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
-	35,  // 72: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
-	36,  // 73: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowValues
-	38,  // 74: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
-	33,  // 75: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
-	6,   // 76: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
-	40,  // 77: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
-	6,   // 78: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
-	42,  // 79: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
-	43,  // 80: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
-	6,   // 81: weir.query.v1.Network.missing:type_name -> weir.query.v1.Missing
-	45,  // 82: weir.query.v1.Network.switches:type_name -> weir.query.v1.NetworkSwitch
-	55,  // 83: weir.query.v1.Network.links:type_name -> weir.query.v1.NetworkLink
-	46,  // 84: weir.query.v1.NetworkSwitch.measurements:type_name -> weir.query.v1.NetworkMeasurement
-	47,  // 85: weir.query.v1.NetworkSwitch.exports:type_name -> weir.query.v1.NetworkExport
-	48,  // 86: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
-	49,  // 87: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
-	51,  // 88: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
-	54,  // 89: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
-	50,  // 90: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
-	7,   // 91: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
-	52,  // 92: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
-	52,  // 93: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
-	53,  // 94: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
-	56,  // 95: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
-	52,  // 96: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
-	57,  // 97: weir.query.v1.NetworkLink.delays:type_name -> weir.query.v1.LinkDelay
-	7,   // 98: weir.query.v1.LinkDelay.delay_ns:type_name -> weir.query.v1.Bounded
-	60,  // 99: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
-	61,  // 100: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
-	62,  // 101: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
-	63,  // 102: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
-	65,  // 103: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
-	64,  // 104: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
-	0,   // 105: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
-	1,   // 106: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
-	0,   // 107: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
-	58,  // 108: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
-	3,   // 109: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
-	3,   // 110: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
-	41,  // 111: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
-	59,  // 112: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
-	109, // [109:113] is the sub-list for method output_type
-	105, // [105:109] is the sub-list for method input_type
-	105, // [105:105] is the sub-list for extension type_name
-	105, // [105:105] is the sub-list for extension extendee
-	0,   // [0:105] is the sub-list for field type_name
+	7,   // 50: weir.query.v1.Between.losing_flows:type_name -> weir.query.v1.Bounded
+	7,   // 51: weir.query.v1.Clocks.offset_ns:type_name -> weir.query.v1.Bounded
+	7,   // 52: weir.query.v1.Segment.delay_ns:type_name -> weir.query.v1.Bounded
+	7,   // 53: weir.query.v1.Way.delay_ns:type_name -> weir.query.v1.Bounded
+	7,   // 54: weir.query.v1.FlowBetween.delay_ns:type_name -> weir.query.v1.Bounded
+	6,   // 55: weir.query.v1.Target.missing:type_name -> weir.query.v1.Missing
+	26,  // 56: weir.query.v1.Target.fragments:type_name -> weir.query.v1.FragmentError
+	6,   // 57: weir.query.v1.PathAnswer.missing:type_name -> weir.query.v1.Missing
+	28,  // 58: weir.query.v1.PathAnswer.flows:type_name -> weir.query.v1.FlowPath
+	29,  // 59: weir.query.v1.FlowPath.hops:type_name -> weir.query.v1.PathHop
+	30,  // 60: weir.query.v1.FlowPath.passages:type_name -> weir.query.v1.PathPassage
+	31,  // 61: weir.query.v1.FlowPath.parallel:type_name -> weir.query.v1.ParallelPath
+	6,   // 62: weir.query.v1.LatencyAnswer.missing:type_name -> weir.query.v1.Missing
+	33,  // 63: weir.query.v1.LatencyAnswer.hops:type_name -> weir.query.v1.HopStats
+	35,  // 64: weir.query.v1.LatencyAnswer.packets:type_name -> weir.query.v1.ValueStats
+	36,  // 65: weir.query.v1.LatencyAnswer.flows:type_name -> weir.query.v1.FlowValues
+	20,  // 66: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	34,  // 67: weir.query.v1.HopStats.frequent:type_name -> weir.query.v1.FrequentValue
+	7,   // 68: weir.query.v1.FrequentValue.share:type_name -> weir.query.v1.Bounded
+	20,  // 69: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	20,  // 70: weir.query.v1.FlowValues.quantiles:type_name -> weir.query.v1.QuantileValue
+	20,  // 71: weir.query.v1.FlowValues.median:type_name -> weir.query.v1.QuantileValue
+	6,   // 72: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
+	35,  // 73: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
+	36,  // 74: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowValues
+	38,  // 75: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
+	33,  // 76: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
+	6,   // 77: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
+	40,  // 78: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
+	6,   // 79: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
+	42,  // 80: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
+	43,  // 81: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
+	6,   // 82: weir.query.v1.Network.missing:type_name -> weir.query.v1.Missing
+	45,  // 83: weir.query.v1.Network.switches:type_name -> weir.query.v1.NetworkSwitch
+	55,  // 84: weir.query.v1.Network.links:type_name -> weir.query.v1.NetworkLink
+	46,  // 85: weir.query.v1.NetworkSwitch.measurements:type_name -> weir.query.v1.NetworkMeasurement
+	47,  // 86: weir.query.v1.NetworkSwitch.exports:type_name -> weir.query.v1.NetworkExport
+	48,  // 87: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
+	49,  // 88: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
+	51,  // 89: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
+	54,  // 90: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
+	50,  // 91: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
+	7,   // 92: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
+	52,  // 93: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
+	52,  // 94: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
+	53,  // 95: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
+	56,  // 96: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
+	52,  // 97: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
+	57,  // 98: weir.query.v1.NetworkLink.delays:type_name -> weir.query.v1.LinkDelay
+	7,   // 99: weir.query.v1.LinkDelay.delay_ns:type_name -> weir.query.v1.Bounded
+	60,  // 100: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
+	61,  // 101: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
+	62,  // 102: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
+	63,  // 103: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
+	65,  // 104: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
+	64,  // 105: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
+	0,   // 106: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
+	1,   // 107: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
+	0,   // 108: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
+	58,  // 109: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
+	3,   // 110: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
+	3,   // 111: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
+	41,  // 112: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
+	59,  // 113: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
+	110, // [110:114] is the sub-list for method output_type
+	106, // [106:110] is the sub-list for method input_type
+	106, // [106:106] is the sub-list for extension type_name
+	106, // [106:106] is the sub-list for extension extendee
+	0,   // [0:106] is the sub-list for field type_name
 }
 
 func init() { file_query_proto_init() }

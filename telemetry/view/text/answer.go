@@ -499,6 +499,9 @@ func printLoss(w io.Writer, b *query.Between) error {
 	}
 	if b.MoreUnnamed {
 		text = append(text, "  more flows lost packets than lost_flows of the stages has room for, or one lost more than 4,096 in an interval")
+		if l := b.Losing; l != nil {
+			text = append(text, fmt.Sprintf("  about %.0f flows lost packets (%.0f to %.0f): of one flow of %d, by a hash, all that did are named", l.Value, l.Low, l.High, b.LosingOf))
+		}
 	}
 	return lines(w, &b.Basis, append(text, segments(b, true)...)...)
 }

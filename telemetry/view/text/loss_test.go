@@ -62,6 +62,7 @@ func TestUnnamed(t *testing.T) {
 		{query.Between{HasLoss: true, Lost: 9, HasPackets: true, Packets: 400}, "packets lost: 9 of 400\n"},
 		{query.Between{HasLoss: true, Lost: 9, Flow: "f", HasPackets: true, Packets: 400, HasBytes: true, Bytes: 4e4, CountTrust: 1}, "packets lost: 9 of 400 with 40000 bytes; trust 1.00\n"},
 		{query.Between{HasLoss: true, Lost: 9, MoreUnnamed: true}, "more flows lost packets than lost_flows of the stages has room for"},
+		{query.Between{HasLoss: true, Lost: 9, MoreUnnamed: true, LosingOf: 16, Losing: &query.Bounded{Value: 800, Low: 601, High: 1040}}, "\n  about 800 flows lost packets (601 to 1040): of one flow of 16, by a hash, all that did are named\n"},
 		{query.Between{HasLoss: true, Lost: 9, AllNamed: true, LostFlows: []query.LostFlow{{Flow: "f", Lost: 4}}}, "\n  5 of flows without a name here: of IPv6, or fragments"},
 	} {
 		var b strings.Builder

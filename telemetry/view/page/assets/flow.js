@@ -239,6 +239,7 @@ function lostFlows(l) {
   const list = l.lost_flows ?? [], rest = [];
   if (number(l.more_lost_flows)) rest.push(`${grouped(number(l.more_lost_flows))} flows more lost packets.`);
   if (l.more_unnamed) rest.push("More flows lost packets than lost_flows has room for, or one lost more than 4,096 in an interval.");
+  if (l.losing_flows) rest.push(`About ${grouped(Math.round(number(l.losing_flows.value)))} flows lost packets: of one flow in ${number(l.losing_of)}, by a hash, all that did are named.`);
   return el(
     "section",
     { class: "lostflows", "aria-labelledby": "flow-lost" },
