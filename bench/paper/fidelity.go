@@ -243,6 +243,8 @@ func unclaimed(papers []PaperClaims) []string {
 		names[f.Name] = true
 	}
 	delete(names, "oblivious-network") // figures 2 to 8
+	// Of later work, see docs/decisions/0026-later-ideas.md.
+	maps.DeleteFunc(names, func(name string, _ bool) bool { return strings.HasPrefix(name, "later-") })
 	for _, p := range papers {
 		for _, c := range p.Claims {
 			delete(names, c.name())

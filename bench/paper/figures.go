@@ -60,6 +60,10 @@ var Figures = []Figure{
 	{"lds-fig11", "error of per-flow delays under loss (LDS, Fig. 11)", ldsFig11},
 	{"lds-fig12", "error of per-flow delays by weight (LDS, Fig. 12)", ldsFig12},
 	{"lds-network", "delay and loss per flow over ECMP, between all leaves of a network (LDS, Section 2.1)", ldsNetworkFigure},
+	{"later-pint", "paths known and bytes on the wire, digests on first packets of flows, beside all and evenly chosen ones (after DeltaINT)", laterPINT},
+	{"later-disketch", "errors of frequencies by fragments of Count Sketch and of TowerSketch, at equal bytes of records (after SketchINT)", laterDiSketch},
+	{"later-oblivious", "packets and bytes by one sample, beside a sample of each, at equal entries (after multi-objective sampling)", laterOblivious},
+	{"later-lds", "flows that lost packets by name, at equal bytes: cells, FermatSketch, and samples beside it (after ChameleMon)", laterLDS},
 }
 
 // Grids are the maps that a figure's rows are drawn as; none: they are drawn as any result.
