@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -17,6 +18,10 @@ type Switch struct {
 	Ports  []string
 	Graph  []string       // the names of its stages, in order
 	Stages map[string]any // their configurations, as stages.Build takes them
+	// MTU of the ports, in bytes behind the Ethernet header; 0: any packet passes. Stages know of it, the network drops nothing.
+	MTU int
+	// BitsPerSecond is the ports' speed, as stages know it; 0: it is not known.
+	BitsPerSecond uint64
 }
 
 // End is a port of a switch of a Network, both by number.
@@ -36,6 +41,12 @@ type Network struct {
 	nodes []*node
 	// Delay is how long a packet stays in a switch, in ns; nil: no time.
 	Delay func(sw int) int64
+	// Queue, if set, is what a packet meets at a switch in place of Delay: how long it stays there, in ns, and how many packets wait in front
+	// of it, which stages see as the depth of all ports' rings.
+	Queue func(at End, p *packet.Packet, now int64) (delayNs int64, waiting int)
+	// Passed, if set, is called for each packet that a switch sends on: where it came in and went out, as which number of bytes it
+	// came, and when. It must keep no pointer.
+	Passed func(in, out End, p *packet.Packet, cameBytes uint32, came, now int64)
 	// Link is what a packet meets on the cable behind a port that it leaves by at a time: a delay, in ns, or loss; nil: neither.
 	Link func(from End, p *packet.Packet, now int64) (delayNs int64, lost bool)
 	// Copied, NoFrame and NoRoom are what the batches' fields of these names add
@@ -52,7 +63,8 @@ type node struct {
 	chain  []pipeline.Named
 	graph  *pipeline.Graph
 	batch  *packet.Batch
-	cables []End // by port
+	cables []End    // by port
+	depth  []uint32 // by port, of the present packet
 }
 
 // transfer is a packet that is about to enter a switch.
@@ -96,9 +108,13 @@ func NewNetwork(switches []Switch, cables []Cable, frames *packet.Cache) (*Netwo
 
 func newNode(s Switch, frames *packet.Cache) (*node, error) {
 	env := pipeline.Env{Name: fmt.Sprintf("s%d", s.ID), ID: s.ID, Workers: 1, Hash: s.Hash}
-	v := &node{cables: make([]End, len(s.Ports)), batch: packet.NewBatch(frames, packet.BatchSize*max(len(s.Ports), 1))}
+	v := &node{cables: make([]End, len(s.Ports)), depth: make([]uint32, len(s.Ports)), batch: packet.NewBatch(frames, packet.BatchSize*max(len(s.Ports), 1))}
 	for i, name := range s.Ports {
-		env.Ports = append(env.Ports, pipeline.Port{Name: name})
+		port := pipeline.Port{Name: name, MTU: s.MTU, BitsPerSecond: s.BitsPerSecond}
+		if s.MTU > 0 {
+			port.MaxFrame = s.MTU + header.EthernetLen + header.VLANLen
+		}
+		env.Ports = append(env.Ports, port)
 		v.cables[i].Switch = outside
 	}
 	var err error
@@ -213,7 +229,15 @@ func (n *Network) pass(t *transfer, arrival int64, left func(End, *packet.Packet
 		InPort: uint16(t.at.Port), OutPort: packet.NoPort, Flags: t.packet.Flags & packet.FlagCopy,
 	}
 	b.Now = t.now
-	if n.Delay != nil {
+	switch {
+	case n.Queue != nil:
+		delay, waiting := n.Queue(t.at, p, t.now)
+		b.Now += delay
+		b.Depth = v.depth
+		for i := range v.depth {
+			v.depth[i] = uint32(waiting)
+		}
+	case n.Delay != nil:
 		b.Now += n.Delay(t.at.Switch)
 	}
 	v.graph.Run(b)
@@ -227,6 +251,9 @@ func (n *Network) pass(t *transfer, arrival int64, left func(End, *packet.Packet
 		if q.Reason != 0 {
 			left(End{Switch: outside}, q)
 			continue
+		}
+		if n.Passed != nil {
+			n.Passed(t.at, End{t.at.Switch, int(q.OutPort)}, q, t.packet.WireLen, t.now, b.Now)
 		}
 		if next := v.cables[q.OutPort]; next.Switch != outside {
 			delay := int64(0)

@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirswitch/weir/bench/netsim/intmd"
 	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/internal/bitrate"
 	"github.com/weirswitch/weir/internal/progress"
 	"github.com/weirswitch/weir/node/replay"
 )
@@ -25,6 +27,11 @@ type replayOptions struct {
 	json    bool
 	trace   int
 	chain   int
+
+	carrier  string
+	metadata string // of INT
+	linkRate string
+	mtu      int
 }
 
 func newReplayCommand() *cobra.Command {
@@ -50,7 +57,8 @@ Exit status: 0 if the counters add up; 1 if they do not, or writing failed;
 What was readable of it is processed and reported all the same.`,
 		Example: `  weir replay --in trace.pcap.gz --out out.pcap
   weir replay --graph parse,l2 --in p0=left.pcap --in p1=right.pcap --json
-  weir replay -c switch.toml --in trace.pcap --trace 3`,
+  weir replay -c switch.toml --in trace.pcap --trace 3
+  weir replay --graph parse,patch,pint --chain 5 --carrier int-md --link-rate 1Gbps --in trace.pcap`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return replayCaptures(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -64,6 +72,10 @@ What was readable of it is processed and reported all the same.`,
 	f.StringVar(&o.records, "records", "", "write the records of what the stages measured into this `FOLDER`")
 	f.BoolVar(&o.json, "json", false, "report as one JSON object")
 	f.IntVar(&o.chain, "chain", 0, "run `N` switches in a row, each with the stages, with hosts at both ends; pint's edges are set, and records are those of s1 to sN")
+	f.StringVar(&o.carrier, "carrier", "", "send packets through the chain with this `CARRIER`, too, int-md, and compare what it costs and says with pint")
+	f.StringVar(&o.metadata, "int-metadata", "switch_id,hop_latency,egress_utilisation", "with int-md each hop writes this `LIST`, of switch_id, ports, hop_latency, queue_occupancy, ingress_time, egress_time, egress_utilisation")
+	f.StringVar(&o.linkRate, "link-rate", "", "links of the chain have this `RATE`, as 10Gbps, so that packets queue; without it they take no time, with --carrier 10Gbps")
+	f.IntVar(&o.mtu, "mtu", 0, "links of the chain have this MTU in `BYTES`, which telemetry may exceed; 0: no limit")
 	f.IntVar(&o.trace, "trace", 0, "print the path of the first `N` packets through the stages")
 	cmd.MarkFlagsMutuallyExclusive("config", "graph")
 	return cmd
@@ -71,7 +83,10 @@ What was readable of it is processed and reported all the same.`,
 
 // replayCaptures runs the command. Its error carries the exit status.
 func replayCaptures(ctx context.Context, o replayOptions, stdout, stderr io.Writer) error {
-	c := replay.Config{Records: o.records, Chain: o.chain, Trace: o.trace}
+	c := replay.Config{Records: o.records, Chain: o.chain, Trace: o.trace, MTU: o.mtu}
+	if err := o.links(&c); err != nil {
+		return usageError(err)
+	}
 	var err error
 	if o.config == "" {
 		c.Switch = replay.DefaultSwitch(strings.FieldsFunc(o.graph, func(r rune) bool { return r == ',' || r == ' ' })...)
@@ -111,6 +126,37 @@ func replayCaptures(ctx context.Context, o replayOptions, stdout, stderr io.Writ
 		return errors.Join(err, indentJSON(stdout, report))
 	}
 	return errors.Join(err, report.WriteText(stdout))
+}
+
+// defaultLinkRate is what stages take a link for whose speed is not known.
+const defaultLinkRate = 10_000_000_000
+
+// links takes over what concerns the links of a chain.
+func (o *replayOptions) links(c *replay.Config) error {
+	var errs []error
+	if o.linkRate != "" {
+		rate, err := bitrate.Parse(o.linkRate)
+		if err != nil {
+			err = fmt.Errorf("--link-rate: %w", err)
+		}
+		c.LinkRate, errs = uint64(rate), append(errs, err)
+	}
+	switch o.carrier {
+	case "":
+	case "int-md":
+		metadata, err := intmd.ParseInstructions(o.metadata)
+		if err != nil {
+			err = fmt.Errorf("--int-metadata: %w", err)
+		}
+		errs = append(errs, err)
+		c.INT = &intmd.Config{Instructions: metadata, MaxHops: 255}
+		if o.linkRate == "" {
+			c.LinkRate = defaultLinkRate
+		}
+	default:
+		errs = append(errs, fmt.Errorf("--carrier %s: there is int-md, beside what the stage pint writes", o.carrier))
+	}
+	return errors.Join(errs...)
 }
 
 // assignFiles reads [PORT=]FILE arguments. The text before the first '=' counts

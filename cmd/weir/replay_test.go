@@ -71,6 +71,13 @@ func TestReplayUsage(t *testing.T) {
 		{"raw IP", "101 (raw IP)", []string{"--in", linked(101)}},
 		{"802.11", "105 (802.11)", []string{"--in", linked(105)}},
 		{"chain", "chain 256", []string{"--chain", "256", "--in", good}},
+		{"carrier", "there is int-md", []string{"--chain", "3", "--carrier", "ioam", "--in", good}},
+		{"carrier without a chain", "name its switches", []string{"--carrier", "int-md", "--in", good}},
+		{"carrier with one switch", "at least 2", []string{"--chain", "1", "--carrier", "int-md", "--in", good}},
+		{"metadata", "of switch_id", []string{"--chain", "3", "--carrier", "int-md", "--int-metadata", "vlan", "--in", good}},
+		{"rate", "not a rate", []string{"--chain", "3", "--link-rate", "fast", "--in", good}},
+		{"slow", "1 Mbit/s", []string{"--chain", "3", "--link-rate", "5kbps", "--in", good}},
+		{"mtu", "68 to 65535", []string{"--chain", "3", "--mtu", "20", "--in", good}},
 		{"no folder", "no such file", []string{"--in", good, "--out", "absent/out.pcap"}},
 		{"same file", "written over", []string{"--in", good, "--out", good}},
 	} {

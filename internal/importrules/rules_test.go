@@ -134,7 +134,7 @@ var layers = []layer{
 		"it joins packet path, record path and control into one switch, and is what programs import; of the systems it knows only what control shows"},
 	{"bench/...", []string{"bench/...", "config", "control/...", "dataplane/...", "internal/hugepage", "pipeline/...", "stages/...", "telemetry/..."},
 		"benchmarks may use everything; only cmd, and replay a simulated network, use them"},
-	{"node/replay", []string{"bench/netsim", "config", "control", "control/api", "dataplane/pcapfile", "dataplane/port", "dataplane/worker", "node", "pipeline", "pipeline/packet", "stages", "stages/...", "telemetry/export", "telemetry/local", "telemetry/query", "telemetry/record", "telemetry/view/api", "telemetry/view/text"},
+	{"node/replay", []string{"bench/netsim", "bench/netsim/intmd", "config", "control", "control/api", "dataplane/pcapfile", "dataplane/port", "dataplane/worker", "node", "pipeline", "pipeline/packet", "stages", "stages/...", "telemetry/export", "telemetry/local", "telemetry/pint", "telemetry/pint/encode", "telemetry/query", "telemetry/record", "telemetry/view/api", "telemetry/view/text"},
 		"it runs a switch's pipeline over captures, or a simulated row of switches, and reports what a node would"},
 	{"cmd/...", []string{"bench/...", "cmd/...", "config", "control/...", "dataplane/...", "internal/bitrate", "internal/keyfile", "internal/plural", "internal/progress", "internal/safefile", "internal/tomlfile", "node", "node/...", "p4/...", "pipeline/...", "stages/...", "telemetry/..."},
 		"wiring"},

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,7 +25,7 @@ func (r *Replay) chainSwitches() error {
 	var cables []netsim.Cable
 	last := r.config.Chain - 1
 	for i := range last + 1 {
-		s := netsim.Switch{ID: uint32(i + 1), Hash: c.Switch.Hash, Ports: r.names, Graph: c.Switch.Graph, Stages: maps.Clone(c.Stages)}
+		s := netsim.Switch{ID: uint32(i + 1), Hash: c.Switch.Hash, Ports: r.names, Graph: c.Switch.Graph, Stages: maps.Clone(c.Stages), MTU: r.config.MTU, BitsPerSecond: r.config.LinkRate}
 		if slices.Contains(c.Switch.Graph, "pint") {
 			edges := pint.DefaultConfig()
 			if given, ok := c.Stages["pint"].(*pint.Config); ok {
@@ -48,7 +49,17 @@ func (r *Replay) chainSwitches() error {
 	if err != nil {
 		return err
 	}
-	r.row = &rowModule{network: network, last: last}
+	r.row = &rowModule{network: network, last: last, rate: r.config.LinkRate}
+	if r.config.LinkRate > 0 {
+		r.row.queues = make([][2]queue, last+1)
+		network.Queue = r.row.wait
+	}
+	if r.config.INT != nil {
+		if r.row.beside, err = newBeside(&r.config, roundTrip(c.Stages)); err != nil {
+			return err
+		}
+		network.Passed = r.row.beside.passed
+	}
 	first, err := stages.Kinds["parse"].New(stages.Kinds["parse"].Default(), pipeline.Env{Workers: 1, Hash: c.Switch.Hash})
 	r.chain = []pipeline.Named{{Name: "parse", Module: first}, {Name: "chain", Module: r.row}}
 	return err
@@ -59,6 +70,50 @@ func (r *Replay) chainSwitches() error {
 type rowModule struct {
 	network *netsim.Network
 	last    int
+	// LinkRate, the queues by switch and arrival port, and the length of the present packet without telemetry.
+	rate   uint64
+	queues [][2]queue
+	own    uint32
+	beside *beside // nil: there is no second carrier
+}
+
+// queue is the packets at a switch that came by one port, in their order: when they will have left.
+type queue struct{ leaves []int64 }
+
+// wait is netsim's Network.Queue.
+func (m *rowModule) wait(at netsim.End, _ *packet.Packet, now int64) (delayNs int64, waiting int) {
+	q := &m.queues[at.Switch][at.Port]
+	gone := 0
+	for gone < len(q.leaves) && q.leaves[gone] <= now {
+		gone++
+	}
+	q.leaves = slices.Delete(q.leaves, 0, gone)
+	free := now
+	if waiting = len(q.leaves); waiting > 0 {
+		free = q.leaves[waiting-1]
+	}
+	q.leaves = append(q.leaves, free+int64(uint64(m.own)*8*1e9/m.rate))
+	if m.beside != nil {
+		m.beside.waited = uint32(waiting)
+	}
+	return q.leaves[waiting] - now, waiting
+}
+
+// checkLinks reports faults of what concerns the links of a chain.
+func (c *Config) checkLinks() error {
+	switch {
+	case c.Chain == 0 && (c.LinkRate != 0 || c.MTU != 0 || c.INT != nil):
+		return errors.New("links have a rate, an MTU and a second carrier in a chain: name its switches")
+	case c.LinkRate != 0 && (c.LinkRate < 1_000_000 || c.LinkRate > 100_000_000_000_000):
+		return fmt.Errorf("links of %d bit/s: choose 1 Mbit/s to 100 Tbit/s", c.LinkRate)
+	case c.MTU != 0 && (c.MTU < 68 || c.MTU > 65535):
+		return fmt.Errorf("an MTU of %d: choose 68 to 65535 bytes, or 0 for no limit", c.MTU)
+	case c.INT == nil:
+		return nil
+	case c.Chain < 2 || c.LinkRate == 0:
+		return errors.New("a second carrier needs a chain of at least 2 switches, and links with a rate")
+	}
+	return c.INT.Validate()
 }
 
 // Role implements pipeline.Module.
@@ -86,7 +141,16 @@ func (m *rowModule) Process(b *packet.Batch) {
 			enter = netsim.End{Switch: m.last, Port: 1}
 		}
 		rest := len(old) - i
-		n.Carry(enter, *p, func(at netsim.End, q *packet.Packet) { m.leave(b, at, q, p.InPort, &rest) })
+		m.own = p.WireLen
+		if m.beside != nil {
+			m.beside.begin(p, b.Data(p))
+		}
+		n.Carry(enter, *p, func(at netsim.End, q *packet.Packet) {
+			if m.beside != nil && !q.Flags.Has(packet.FlagCopy) {
+				m.beside.end(at)
+			}
+			m.leave(b, at, q, p.InPort, &rest)
+		})
 	}
 	b.Copied, b.NoFrame, b.NoRoom = b.Copied+n.Copied, b.NoFrame+n.NoFrame, b.NoRoom+n.NoRoom
 }

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirswitch/weir/bench/netsim/intmd"
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/dataplane/pcapfile"
 	"github.com/weirswitch/weir/dataplane/port"
@@ -46,6 +47,14 @@ type Config struct {
 	// Chain is how many switches are in a row, with hosts at both ends; each has the stages, the numbers are 1 to Chain
 	// and the names s1 to sN. The edges of stage pint are set. 0: the switch alone.
 	Chain int
+	// LinkRate is the speed of the links of a chain, in bits per second: a switch sends packets one after the other, by their
+	// lengths without telemetry. 0: packets take no time.
+	LinkRate uint64
+	// MTU is that of these links, in bytes behind the Ethernet header. Packets that are longer without telemetry pass; 0: no limit.
+	MTU int
+	// INT, if set, sends a copy of each packet through the chain with a header stack of In-band Network Telemetry, for Report.Carriers. It
+	// needs a LinkRate and two switches.
+	INT *intmd.Config
 	// Trace is of how many packets the report has the steps.
 	Trace int
 }
@@ -100,6 +109,9 @@ func New(c Config) (_ *Replay, err error) {
 	}
 	if c.Chain < 0 || c.Chain > maxChain {
 		return nil, fmt.Errorf("chain %d: choose 1 to %d switches", c.Chain, maxChain)
+	}
+	if err := c.checkLinks(); err != nil {
+		return nil, err
 	}
 	r := &Replay{config: c}
 	sw := &c.Switch.Switch
@@ -276,6 +288,12 @@ func (r *Replay) Run(ctx context.Context) (*Report, error) {
 	r.sw = nil
 	report := r.report(&counted, seconds)
 	err = errors.Join(err, r.addDecoded(report))
+	if r.row != nil && r.row.beside != nil {
+		var wrong uint64
+		if report.Carriers, wrong = r.carriers(report.Decoded); wrong > 0 && err == nil {
+			err = fmt.Errorf("INT-MD stacks of %d packets say what the packets did not meet: this is a fault of weir, please report it", wrong)
+		}
+	}
 	var read error // of the first capture that ended early
 	for _, p := range r.ports {
 		if e := p.ReadError(); e != nil && read == nil {

@@ -42,6 +42,8 @@ type Report struct {
 	Mpps            float64              `json:"mpps"` // received
 	Traces          []Trace              `json:"traces,omitempty"`
 	Decoded         []*Decoded           `json:"decoded,omitempty"` // by sinks of PINT
+	// Carriers compare PINT with INT-MD, at each end of a chain.
+	Carriers []*Carriers `json:"carriers,omitempty"`
 	// Truncated: a capture ended inside a packet. Error says what else, or
 	// where, in words.
 	Truncated bool   `json:"truncated,omitempty"`
@@ -261,6 +263,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	r.printReasons(w)
 	if err := r.printDecoded(w); err != nil {
 		return err
+	}
+	for _, c := range r.Carriers {
+		c.write(w)
 	}
 	fmt.Fprintf(w, "\nreceived %d = forwarded %d + consumed %d + dropped %d", r.Received, r.Forwarded, r.Consumed, r.DroppedTotal())
 	if r.Copied != 0 {
