@@ -1,6 +1,9 @@
 package fabric
 
-import "github.com/weirswitch/weir/bench/netsim/event"
+import (
+	"github.com/weirswitch/weir/bench/netsim/event"
+	"github.com/weirswitch/weir/bench/netsim/intmd"
+)
 
 // The functions of this file are in the order in which a packet meets them:
 // Send, transmit, arrive, enqueue, transmit, and at the end Delivered to the caller.
@@ -125,15 +128,7 @@ func (n *Network) launch(at uint32, begin event.Time, packet uint32) {
 func (n *Network) stamp(at, packet uint32) {
 	l, p := &n.links[at], &n.packets[packet]
 	if n.meters != nil {
-		m := &n.meters[at]
-		m.depart(n.now, l.queued, p.Bytes)
-		if p.Kind == Data {
-			p.Hops++
-			p.Digest = m.digest(n.config.Telemetry.PINT, p.ID, int(p.Hops), p.Digest, n.came(p, at), n.now)
-			if n.config.Telemetry.Observed != nil {
-				n.config.Telemetry.Observed(p, &m.seen)
-			}
-		}
+		n.measure(at, packet)
 	}
 	if n.config.Telemetry.INT && p.Kind == Data {
 		n.hops[packet][p.Hops&(MaxRoute-1)] = HopRecord{At: n.now, Sent: l.sent, Queue: uint32(l.queued), Link: at}
@@ -141,10 +136,55 @@ func (n *Network) stamp(at, packet uint32) {
 	}
 }
 
+// measure updates the use of a link, and writes a digest or into a stack.
+func (n *Network) measure(at, packet uint32) {
+	l, p, m, t := &n.links[at], &n.packets[packet], &n.meters[at], &n.config.Telemetry
+	arrived := p.Bytes
+	if t.INTMD != nil && p.Kind == Data {
+		more := uint32(t.INTMD.HopLen())
+		if p.grown == 0 {
+			more += intmd.FixedLen
+		}
+		p.Bytes, p.grown, l.sent = p.Bytes+more, p.grown+more, l.sent+uint64(more)
+	}
+	m.depart(n.now, l.queued, p.Bytes)
+	if p.Kind != Data {
+		return
+	}
+	p.Hops++
+	came := n.came(p, arrived, at)
+	m.observe(came, n.now)
+	if t.PINT != nil {
+		p.Digest = m.digest(t.PINT, p.ID, int(p.Hops), p.Digest)
+	}
+	if t.INTMD != nil {
+		h := m.hop(l.queued, came, n.now)
+		before := int(p.grown) - t.INTMD.HopLen()
+		s := n.stack(packet, before)
+		if before == intmd.FixedLen {
+			s = intmd.NewStack(s, t.INTMD)
+		}
+		if _, outcome := s.Push(&h); outcome != intmd.Done {
+			panic("fabric: a stack has no room for its route") // MaxRoute bounds it, and the configuration the hops
+		}
+	}
+	if t.Observed != nil {
+		t.Observed(p, &m.seen)
+	}
+}
+
 // came is when a packet came to the switch that sends it on a link now: its last bit did, less the
 // time that its bits take on the link by which it came and will take on this one.
-func (n *Network) came(p *Packet, at uint32) event.Time {
-	return p.at - (n.links[p.in].perByte+n.links[at].perByte)*event.Time(p.Bytes)
+// It came as so many bytes.
+func (n *Network) came(p *Packet, arrived, at uint32) event.Time {
+	return p.at - n.links[p.in].perByte*event.Time(arrived) - n.links[at].perByte*event.Time(p.Bytes)
+}
+
+// Stack is what INT-MD wrote into a packet, with no more hops than the route has; a host has taken it out. It stays with the packet when it is sent
+// back as an acknowledgement.
+func (n *Network) Stack(packet uint32) intmd.Stack {
+	data := n.stack(packet, n.stackLen)
+	return intmd.StackAt(data)
 }
 
 // landed takes the first packet off a link.
@@ -162,6 +202,7 @@ func (n *Network) landed(at uint32) Happening {
 		return n.setPaused(l.reverse, paused)
 	}
 	if n.isHost(l.to) {
+		p.Bytes, p.grown = p.Bytes-p.grown, 0
 		n.counts.Delivered++
 		n.counts.DeliveredBytes += uint64(p.Bytes)
 		return Happening{What: Delivered, Host: int(l.to) - len(n.switches), Packet: packet}
@@ -178,7 +219,7 @@ func (n *Network) arrive(at, packet uint32) {
 	s, o := &n.switches[l.to], &n.links[out]
 	if s.used+int64(p.Bytes) > n.config.Buffer || n.config.QueueLimit > 0 && o.queued+int64(p.Bytes) > n.config.QueueLimit {
 		n.counts.Dropped++
-		n.counts.DroppedBytes += uint64(p.Bytes)
+		n.counts.DroppedBytes += uint64(p.Bytes - p.grown)
 		n.give(packet)
 		return
 	}

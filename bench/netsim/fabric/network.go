@@ -19,7 +19,7 @@ type Network struct {
 
 	links    []link
 	switches []switchState
-	meters   []meter // by link, if PINT runs
+	meters   []meter // by link, if PINT or INT-MD runs
 	routes   []route
 
 	paths  *netsim.Routes
@@ -69,7 +69,7 @@ func New(c Config) (*Network, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	n := &Network{config: c, pool: newPool(c.Telemetry.INT), paths: netsim.NewRoutes(c.Graph), edge: c.Graph.EdgeNodes(), trunks: map[[2]int]uint32{}}
+	n := &Network{config: c, pool: newPool(&c.Telemetry), paths: netsim.NewRoutes(c.Graph), edge: c.Graph.EdgeNodes(), trunks: map[[2]int]uint32{}}
 	n.switches = make([]switchState, len(c.Graph.Nodes))
 	// The hosts' links first: link 2h is from host h, 2h+1 to it.
 	for h := range n.Hosts() {
@@ -102,7 +102,12 @@ func New(c Config) (*Network, error) {
 
 func (n *Network) addMeters() error {
 	t := &n.config.Telemetry
-	if t.PINT == nil {
+	if t.INTMD != nil {
+		if err := t.INTMD.Validate(); err != nil {
+			return fmt.Errorf("fabric: %w", err)
+		}
+	}
+	if t.PINT == nil && t.INTMD == nil {
 		return nil
 	}
 	n.meters = make([]meter, len(n.links))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/bench/netsim/event"
+	"github.com/weirswitch/weir/bench/netsim/intmd"
 	"github.com/weirswitch/weir/telemetry/hash"
 )
 
@@ -238,16 +239,21 @@ func TestSameSeedSameNetwork(t *testing.T) {
 }
 
 func TestEventsDoNotAllocate(t *testing.T) {
-	for _, withINT := range []bool{true, false} {
+	for _, carrier := range []string{"INT", "INT-MD", "PINT"} {
 		config := testConfig(t, smallTree)
 		config.PFC, config.Buffer = true, 2<<20
-		config.Telemetry.INT = withINT
-		if !withINT {
+		config.Telemetry.RoundTrip = 13 * event.Microsecond
+		switch carrier {
+		case "INT":
+			config.Telemetry.INT = true
+		case "INT-MD":
+			config.Telemetry.INTMD = &intmd.Config{Instructions: intmd.NodeID | intmd.Utilisation, MaxHops: MaxRoute}
+		default:
 			r, err := NewReader(congestionPlan(t, 1), "congestion")
 			if err != nil {
 				t.Fatal(err)
 			}
-			config.Telemetry.PINT, config.Telemetry.RoundTrip = r.Encoder(), 13*event.Microsecond
+			config.Telemetry.PINT = r.Encoder()
 		}
 		n := newNetwork(t, config)
 		s := incast(t, n, math.MaxInt)
@@ -267,7 +273,7 @@ func TestEventsDoNotAllocate(t *testing.T) {
 			step()
 		}
 		if a := testing.AllocsPerRun(20_000, step); a != 0 {
-			t.Errorf("INT %v: %v allocations per event", withINT, a)
+			t.Errorf("%s: %v allocations per event", carrier, a)
 		}
 	}
 }

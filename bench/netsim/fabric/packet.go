@@ -1,6 +1,9 @@
 package fabric
 
-import "github.com/weirswitch/weir/bench/netsim/event"
+import (
+	"github.com/weirswitch/weir/bench/netsim/event"
+	"github.com/weirswitch/weir/bench/netsim/intmd"
+)
 
 // Kind says what a packet is.
 type Kind uint8
@@ -28,6 +31,8 @@ type Packet struct {
 	// Hops is how many switches wrote into the packet's telemetry.
 	Hops uint8
 
+	grown uint32 // bytes of INT-MD, of Bytes
+
 	hop  uint8      // links of the route behind it
 	in   uint32     // the link by which it came to where it is
 	next uint32     // in the queue or on the link
@@ -52,12 +57,21 @@ type HopRecord struct {
 type pool struct {
 	packets []Packet
 	hops    [][MaxRoute]HopRecord // of INT, by packet
+	stacks  []byte                // of INT-MD, stackLen for each packet
 	free    uint32
 	inUse   int
 	int     bool
+
+	stackLen int // bytes of a packet's stack with all hops; 0: none
 }
 
-func newPool(withINT bool) pool { return pool{free: none, int: withINT} }
+func newPool(t *Telemetry) pool {
+	p := pool{free: none, int: t.INT}
+	if t.INTMD != nil {
+		p.stackLen = intmd.FixedLen + MaxRoute*t.INTMD.HopLen()
+	}
+	return p
+}
 
 func (p *pool) take() uint32 {
 	p.inUse++
@@ -70,7 +84,14 @@ func (p *pool) take() uint32 {
 	if p.int {
 		p.hops = append(p.hops, [MaxRoute]HopRecord{})
 	}
+	p.stacks = append(p.stacks, make([]byte, p.stackLen)...)
 	return uint32(len(p.packets) - 1)
+}
+
+// stack is a packet's, of FixedLen bytes and as many as have grown, with room for the others.
+func (p *pool) stack(i uint32, length int) intmd.Stack {
+	from := int(i) * p.stackLen
+	return intmd.Stack(p.stacks[from : from+length : from+p.stackLen])
 }
 
 func (p *pool) give(i uint32) {

@@ -90,7 +90,7 @@ func TestStageWritesTheSameDigest(t *testing.T) {
 		addr, _ := b.Frames.AllocOne()
 		q := b.Append()
 		q.Addr, q.Len, q.WireLen = addr+256, frameBytes, frameBytes
-		q.Arrival = int64(n.came(p, link) / event.Nanosecond)
+		q.Arrival = int64(n.came(p, p.Bytes, link) / event.Nanosecond)
 		copy(b.Mem[q.Addr:], f)
 		v.parse.Process(b)
 		if q.ID != p.ID {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weirswitch/weir/bench/netsim/event"
+	"github.com/weirswitch/weir/bench/netsim/intmd"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/encode"
 	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
@@ -13,12 +14,15 @@ import (
 type Telemetry struct {
 	// INT adds a HopRecord at each switch.
 	INT bool
+	// INTMD has switches write INT-MD stacks, as bytes: a data packet grows by them from the first switch to its host, which takes them out.
+	// Packets of this network have no MTU; nil: no stacks.
+	INTMD *intmd.Config
 	// PINT encodes each switch's values into the digest; nil: no digest.
 	PINT *encode.Encoder
-	// RoundTrip is T of the links' utilisation, for PINT.
+	// RoundTrip is T of the links' utilisation, for PINT and INTMD.
 	RoundTrip event.Time
 	// Observed, if set, gets what a switch saw when it wrote the digest that the
-	// packet now has, as hop number Hops. It must keep no pointer. pint.HopLatency is the time in a
+	// packet now has, or into its stack, as hop number Hops. It must keep no pointer. pint.HopLatency is the time in a
 	// switch that stores and forwards, from a packet's first bit in to its last bit out.
 	Observed func(p *Packet, v *pint.Observed)
 }
@@ -43,11 +47,23 @@ func (m *meter) depart(now event.Time, queue int64, bytes uint32) {
 	m.use.Update(uint64(now/event.Nanosecond), uint64(queue), uint64(bytes))
 }
 
-// digest is what the packet carries on behind hop number hop, after depart: it came at a time
-// from which to now is its latency. Switches read clocks of nanoseconds.
-func (m *meter) digest(e *encode.Encoder, id uint64, hop int, digest uint64, came, now event.Time) uint64 {
+// observe takes in a packet that came at a time, from which to now is its latency. Switches read clocks of nanoseconds.
+func (m *meter) observe(came, now event.Time) {
 	m.seen[pint.EgressUtilisation] = m.use.Value()
 	m.seen[pint.HopLatency] = uint64(now/event.Nanosecond - came/event.Nanosecond)
+}
+
+// hop is what a switch writes into a stack, behind observe.
+func (m *meter) hop(queue int64, came, now event.Time) intmd.Hop {
+	return intmd.Hop{
+		Known: intmd.NodeID | intmd.HopLatency | intmd.Queue | intmd.IngressTime | intmd.EgressTime | intmd.Utilisation,
+		Node:  uint32(m.seen[pint.SwitchID]), Latency: uint32(m.seen[pint.HopLatency]), Queued: uint32(queue),
+		IngressNs: uint64(came / event.Nanosecond), EgressNs: uint64(now / event.Nanosecond), Utilisation: uint32(m.seen[pint.EgressUtilisation]),
+	}
+}
+
+// digest is what the packet carries on behind hop number hop, after observe.
+func (m *meter) digest(e *encode.Encoder, id uint64, hop int, digest uint64) uint64 {
 	return e.Encode(id, hop, digest, &m.seen)
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/bench/netsim/event"
+	"github.com/weirswitch/weir/bench/netsim/intmd"
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/encode"
@@ -176,4 +177,53 @@ func TestRecordsOfINT(t *testing.T) {
 		}
 		last[r.Link] = r
 	})
+}
+
+// Stacks of INT-MD say what switches saw, in order, each packet is as much longer on the links behind them, and arrives with the bytes
+// that were sent.
+func TestStacksOfINTMD(t *testing.T) {
+	c := testConfig(t, smallTree)
+	c.PFC = true
+	c.Telemetry.INTMD = &intmd.Config{Instructions: intmd.NodeID | intmd.HopLatency | intmd.Utilisation, MaxHops: MaxRoute}
+	c.Telemetry.RoundTrip = 13 * event.Microsecond
+	type saw struct{ node, latency, use uint64 }
+	seen := map[uint64][]saw{} // by packet
+	c.Telemetry.Observed = func(p *Packet, v *pint.Observed) {
+		at := seen[p.ID]
+		if int(p.Hops) != len(at)+1 || p.grown != uint32(intmd.FixedLen+int(p.Hops)*12) {
+			t.Fatalf("hop %d behind %d, %d bytes more", p.Hops, len(at), p.grown)
+		}
+		seen[p.ID] = append(at, saw{v[pint.SwitchID], v[pint.HopLatency], v[pint.EgressUtilisation]})
+	}
+	n := newNetwork(t, c)
+	sent := map[uint64]uint32{}
+	s := incast(t, n, 20_000)
+	length := s.bytes
+	s.bytes = func(host, i int) uint32 {
+		b := length(host, i)
+		sent[hash.Uint64x2(9, uint64(host), uint64(i))] = b
+		return b
+	}
+	packets := 0
+	s.drain(func(_ int, packet uint32) {
+		p := n.At(packet)
+		hops, ok := n.Stack(packet).Hops(nil, 0)
+		if !ok || len(hops) != len(n.routeLinks(p.Route))-1 || p.Bytes != sent[p.ID] {
+			t.Fatalf("%d hops of %d, %d bytes of %d", len(hops), p.Hops, p.Bytes, sent[p.ID])
+		}
+		for i, h := range hops {
+			if (saw{uint64(h.Node), uint64(h.Latency), uint64(h.Utilisation)}) != seen[p.ID][i] {
+				t.Fatalf("hop %d says %+v, the switch saw %+v", i+1, h, seen[p.ID][i])
+			}
+		}
+		delete(seen, p.ID)
+		packets++
+	})
+	if k := n.Counts(); packets != 20_000 || k.InjectedBytes != k.DeliveredBytes || k.Dropped != 0 {
+		t.Errorf("%d packets, %+v", packets, k)
+	}
+	c.Telemetry.INTMD = &intmd.Config{}
+	if _, err := New(c); err == nil {
+		t.Error("a configuration without instructions was accepted")
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirswitch/weir/bench/netsim/event"
 	"github.com/weirswitch/weir/bench/netsim/fabric"
+	"github.com/weirswitch/weir/bench/netsim/intmd"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/plan"
 )
@@ -24,7 +25,7 @@ func congestionPlan(t testing.TB, frequency float64) *plan.Plan {
 	return p
 }
 
-// hpccConfig is a network of the paper's links with HPCC on INT, or on PINT.
+// hpccConfig is a network of the paper's links with HPCC on INT, on INT-MD, or on PINT.
 func hpccConfig(t testing.TB, tree fabric.Tree, feedback string) Config {
 	t.Helper()
 	g, err := tree.Graph()
@@ -38,8 +39,13 @@ func hpccConfig(t testing.TB, tree fabric.Tree, feedback string) Config {
 		HPCC: &PaperHPCC, RoundTrip: 13 * event.Microsecond,
 		Payload: 1000, HeaderBytes: 48, TelemetryBytes: 42, AckBytes: 60, Seed: 1, Deadline: 10 * event.Millisecond,
 	}
-	if feedback == "int" {
+	switch feedback {
+	case "int":
 		c.Fabric.Telemetry.INT = true
+		return c
+	case "int-md":
+		c.Fabric.Telemetry.INTMD = &intmd.Config{Instructions: intmd.NodeID | intmd.Utilisation, MaxHops: fabric.MaxRoute}
+		c.TelemetryBytes = 0
 		return c
 	}
 	if c.Feedback, err = fabric.NewReader(congestionPlan(t, 1), "congestion"); err != nil {

@@ -120,11 +120,27 @@ func (s *Simulation) deliver(host int, packet uint32) {
 	if s.config.Arrived != nil {
 		s.config.Arrived(int(p.Flow), s.net.Now(), p)
 	}
+	if s.config.Fabric.Telemetry.INTMD != nil {
+		p.Digest = s.largestUse(packet)
+	}
 	s.receive(f, p.Seq)
 	p.Kind, p.Acked, p.Route = fabric.Ack, f.expected, f.back
 	p.Bytes = uint32(s.config.AckBytes + s.config.TelemetryBytes)
 	s.hosts[host].acks.push(packet)
 	s.send(host)
+}
+
+// largestUse is that of the links that a packet's stack names.
+func (s *Simulation) largestUse(packet uint32) (use uint64) {
+	p, stack := s.net.At(packet), s.net.Stack(packet)
+	if s.config.Stacks != nil {
+		s.config.Stacks(int(p.Flow), p, stack)
+	}
+	s.stackHops, _ = stack.Hops(s.stackHops[:0], 0)
+	for i := range s.stackHops {
+		use = max(use, uint64(s.stackHops[i].Utilisation))
+	}
+	return use
 }
 
 // receive notes the segment at seq.
@@ -195,11 +211,14 @@ func (s *Simulation) end(i uint32) {
 func (s *Simulation) reactHPCC(f *flow, packet uint32) {
 	p, h := s.net.At(packet), f.hpcc
 	roundTrip := s.config.RoundTrip
-	if s.config.Feedback == nil {
+	switch {
+	case s.config.Fabric.Telemetry.INTMD != nil:
+		h.use = float64(p.Digest) / pint.UtilisationOne
+	case s.config.Feedback == nil:
 		if !h.measure(s.net, s.net.HopRecords(packet), roundTrip.Seconds()) {
 			return
 		}
-	} else {
+	default:
 		use, ok := s.config.Feedback.Read(p.ID, p.Digest)
 		if !ok {
 			return

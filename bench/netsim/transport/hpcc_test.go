@@ -61,7 +61,7 @@ func TestAloneReachesEta(t *testing.T) {
 // Flows that begin one after another at one bottleneck fill it to eta, leave its queue nearly empty,
 // and end up with equal shares.
 func TestBottleneckIsSharedFairly(t *testing.T) {
-	for _, feedback := range []string{"int", "pint"} {
+	for _, feedback := range []string{"int", "int-md", "pint"} {
 		c := hpccConfig(t, smallFat, feedback)
 		c.Deadline = 60 * event.Millisecond
 		c.HPCC = &HPCC{WAI: 800, Eta: 0.95} // ten times the paper's, to converge within a short test

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirswitch/weir/bench/netsim/event"
 	"github.com/weirswitch/weir/bench/netsim/fabric"
+	"github.com/weirswitch/weir/bench/netsim/intmd"
 	"github.com/weirswitch/weir/telemetry/hash"
 )
 
@@ -18,7 +19,7 @@ type Config struct {
 	// RoundTrip is the base round trip time T: of HPCC's windows, and of PINT's estimates.
 	RoundTrip event.Time
 	// Feedback reads PINT's digests, which the fabric's telemetry writes; nil with HPCC: the
-	// fabric writes INT.
+	// fabric writes INT, or INT-MD, of which the receiver returns the largest use.
 	Feedback *fabric.Reader
 
 	// Payload of a full packet, and what packets have beside it on the wire, in bytes:
@@ -31,8 +32,9 @@ type Config struct {
 	Seed     uint64
 	// Watch, if set, is called every watchEvery events with the present state; for progress.
 	Watch func(s *Simulation)
-	// Arrived, if set, gets each data packet that arrives.
+	// Arrived, if set, gets each data packet that arrives, and Stacks its INT-MD stack behind that, which they do not keep.
 	Arrived func(flow int, now event.Time, p *fabric.Packet)
+	Stacks  func(flow int, p *fabric.Packet, s intmd.Stack)
 }
 
 // watchEvery is how many events lie between two calls of Watch.
@@ -55,8 +57,8 @@ func (c *Config) validate() error {
 		if !c.Fabric.PFC {
 			fault("HPCC needs a network that does not drop: use PFC")
 		}
-		if (c.Feedback == nil) != t.INT || (c.Feedback != nil) != (t.PINT != nil) {
-			fault("HPCC needs feedback: INT, or PINT with its reader")
+		if (c.Feedback == nil) != (t.INT != (t.INTMD != nil)) || (c.Feedback != nil) != (t.PINT != nil) || c.Feedback != nil && (t.INT || t.INTMD != nil) {
+			fault("HPCC needs feedback: INT, INT-MD, or PINT with its reader")
 		}
 	}
 	return errors.Join(faults...)
@@ -74,6 +76,7 @@ type Simulation struct {
 
 	retries   uint64
 	feedbacks uint64
+	stackHops []intmd.Hop // of the present packet
 }
 
 // host is a sender and a receiver.
@@ -109,7 +112,7 @@ func (s *Simulation) flowTimer(f uint32) uint32 { return 1 + uint32(len(s.hosts)
 
 // New lays out the flows, which must be in the order of their starts.
 func New(c Config, flows []Flow) (*Simulation, error) {
-	if c.Feedback != nil {
+	if c.Feedback != nil || c.Fabric.Telemetry.INTMD != nil {
 		c.Fabric.Telemetry.RoundTrip = c.RoundTrip
 	}
 	if err := c.validate(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/weirswitch/weir/bench/netsim"
 	"github.com/weirswitch/weir/bench/netsim/event"
 	"github.com/weirswitch/weir/bench/netsim/fabric"
+	"github.com/weirswitch/weir/bench/netsim/intmd"
 )
 
 // mixed are flows of a few sizes at half load.
@@ -110,6 +111,7 @@ func TestConfigFaults(t *testing.T) {
 		"neither":     func(c *Config) { c.HPCC = nil },
 		"no payload":  func(c *Config) { c.Payload = 0 },
 		"no feedback": func(c *Config) { c.Fabric.Telemetry.INT = false },
+		"both INT":    func(c *Config) { c.Fabric.Telemetry.INTMD = &intmd.Config{Instructions: intmd.NodeID, MaxHops: 8} },
 		"drops":       func(c *Config) { c.Fabric.PFC = false },
 		"eta":         func(c *Config) { c.HPCC = &HPCC{WAI: 80, Eta: 2} },
 		"fabric":      func(c *Config) { c.Fabric.Hosts = 0 },
