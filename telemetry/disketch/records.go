@@ -18,6 +18,7 @@ type Records struct {
 	epochs    map[uint64]map[ID]*fragmentEpoch
 	fragments map[ID]bool // known to be in the network
 	shapes    map[sketchEpoch]Shape
+	lent      map[uint64]bool // epochs whose records are those of another Records
 }
 
 // sketchEpoch is a sketch in an epoch.
@@ -127,11 +128,7 @@ func (r *Records) add(rec *Record, prepared func() *Prepared) error {
 	if s, ok := r.shapes[at]; ok && s != rec.Shape() {
 		return fmt.Errorf("%v, epoch %d, is of another kind, unit, shape or hash family than others of its sketch: %w", rec.Fragment, rec.Epoch, ErrConflict)
 	}
-	byID := r.epochs[rec.Epoch]
-	if byID == nil {
-		byID = map[ID]*fragmentEpoch{}
-		r.epochs[rec.Epoch] = byID
-	}
+	byID := r.own(rec.Epoch)
 	f := byID[rec.Fragment]
 	if f == nil {
 		f = &fragmentEpoch{schedule: rec.Schedule, records: make([]*Prepared, rec.N())}
@@ -149,6 +146,78 @@ func (r *Records) add(rec *Record, prepared func() *Prepared) error {
 	r.shapes[at] = rec.Shape()
 	f.records[rec.Subepoch] = prepared()
 	return nil
+}
+
+// own are the records of an epoch, to be changed.
+func (r *Records) own(epoch uint64) map[ID]*fragmentEpoch {
+	byID := r.epochs[epoch]
+	if byID != nil && !r.lent[epoch] {
+		return byID
+	}
+	own := make(map[ID]*fragmentEpoch, len(byID))
+	for id, f := range byID {
+		own[id] = f.clone()
+	}
+	r.epochs[epoch] = own
+	delete(r.lent, epoch)
+	return own
+}
+
+func (f *fragmentEpoch) clone() *fragmentEpoch {
+	return &fragmentEpoch{f.schedule, slices.Clone(f.records)}
+}
+
+// Join adds the records of another one, which must not change any more. Epochs of which r has no record are not copied. false: Add
+// would have refused some of the records; r is of no use then.
+func (r *Records) Join(o *Records) bool {
+	if r.epochs == nil {
+		r.epochs, r.fragments, r.shapes = map[uint64]map[ID]*fragmentEpoch{}, map[ID]bool{}, map[sketchEpoch]Shape{}
+	}
+	for id := range o.fragments {
+		if !r.fragments[id] {
+			r.expect(id)
+		}
+	}
+	for at, shape := range o.shapes {
+		if s, ok := r.shapes[at]; ok && s != shape {
+			return false
+		}
+		r.shapes[at] = shape
+	}
+	for epoch, theirs := range o.epochs {
+		if r.epochs[epoch] == nil {
+			if r.lent == nil {
+				r.lent = map[uint64]bool{}
+			}
+			r.epochs[epoch], r.lent[epoch] = theirs, true
+			continue
+		}
+		ours := r.own(epoch)
+		for id, f := range theirs {
+			if g := ours[id]; g == nil {
+				ours[id] = f.clone()
+			} else if !g.join(f) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// join adds the subepochs of another one.
+func (f *fragmentEpoch) join(o *fragmentEpoch) bool {
+	if f.schedule != o.schedule {
+		return false
+	}
+	for i, x := range o.records {
+		if x != nil && f.records[i] != nil {
+			return false
+		}
+		if x != nil {
+			f.records[i] = x
+		}
+	}
+	return true
 }
 
 // expect says that there is such a fragment, so that answers name it where its

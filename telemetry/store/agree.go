@@ -1,6 +1,8 @@
 package store
 
 import (
+	"maps"
+
 	"github.com/weirswitch/weir/telemetry/disketch"
 )
 
@@ -106,6 +108,12 @@ type verdict struct {
 	epochs map[sketchEpoch]disketch.Shape // of epochs with several shapes: the one that counts
 	leads  map[uint16]disketch.Shape      // of sketches about which switches disagree: that of most
 	lone   map[uint16]map[uint32]bool     // switches whose latest shape is another one
+}
+
+// equal reports whether two verdicts leave out the same.
+func (v *verdict) equal(o *verdict) bool {
+	return maps.Equal(v.epochs, o.epochs) && maps.Equal(v.leads, o.leads) &&
+		maps.EqualFunc(v.lone, o.lone, func(a, b map[uint32]bool) bool { return maps.Equal(a, b) })
 }
 
 // verdict counts the votes. Of as many the shape of the switch with the least number counts.

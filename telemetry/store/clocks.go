@@ -67,14 +67,8 @@ func (l *Live) judgeClocks() judgment {
 	return j
 }
 
-// limit is by how much a record of a switch may be ahead: by nothing that can be if its clock is ahead now.
-func (j judgment) limit(of *holding) int64 {
-	limit := j.reference + int64(ClockTolerance)
-	if ahead, known := of.clock.estimate(); known && ahead > limit {
-		return math.MinInt64
-	}
-	return limit
-}
+// limit is by how much a record may be ahead.
+func (j judgment) limit() int64 { return j.reference + int64(ClockTolerance) }
 
 // Clock is what is known of a switch's clock.
 type Clock struct {
@@ -94,7 +88,7 @@ func (l *Live) Clocks() (list []Clock, ahead time.Duration) {
 	j := l.judgeClocks()
 	for sw, of := range l.switches {
 		if offset, known := of.clock.estimate(); known {
-			list = append(list, Clock{sw, time.Duration(offset), offset > j.reference+int64(ClockTolerance)})
+			list = append(list, Clock{sw, time.Duration(offset), offset > j.limit()})
 		}
 	}
 	slices.SortFunc(list, func(a, b Clock) int { return int(int64(a.Switch) - int64(b.Switch)) })

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -63,6 +62,8 @@ type Live struct {
 
 	mu       sync.Mutex // guards all below
 	switches map[uint32]*holding
+	seconds  map[int64]*secondBuckets // the same buckets, by number
+	rules    *rules                   // of the last view; nil: there was none
 	bytes    int64
 	agreed   agreements
 	tallies  map[record.Kind]*Tally
@@ -124,7 +125,7 @@ func NewLive(c LiveConfig) (*Live, error) {
 	if c.Ahead == 0 {
 		c.Ahead = DefaultAhead
 	}
-	return &Live{config: c, switches: map[uint32]*holding{}, tallies: map[record.Kind]*Tally{}, names: newNames(c.Names)}, nil
+	return &Live{config: c, switches: map[uint32]*holding{}, seconds: map[int64]*secondBuckets{}, tallies: map[record.Kind]*Tally{}, names: newNames(c.Names)}, nil
 }
 
 // Add takes a record that arrives now and says what became of it. body is not kept.
@@ -213,7 +214,12 @@ func (l *Live) put(e *entry, t *Tally) Outcome {
 		of.buckets[number] = s
 		heap.Push(&of.oldest, s)
 		l.grow(of, s, bucketBytes)
+		if l.seconds[number] == nil {
+			l.seconds[number] = new(secondBuckets)
+		}
+		l.seconds[number].add(s)
 	}
+	l.seconds[number].changes++
 	if name, own := l.names.of(e.sw, e.origin.Name); own || of.name == "" {
 		of.name = name
 	}
@@ -302,6 +308,11 @@ func (l *Live) makeRoom() {
 func (l *Live) evict(of *holding, gone *eviction) {
 	s := heap.Pop(&of.oldest).(*bucket)
 	delete(of.buckets, s.number)
+	at := l.seconds[s.number]
+	at.changes++
+	if at.remove(s); len(at.buckets) == 0 {
+		delete(l.seconds, s.number)
+	}
 	if len(of.buckets) == 0 && !of.evicts {
 		delete(l.switches, s.sw)
 	}
@@ -357,77 +368,6 @@ func (l *Live) Bytes() (held, bound int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bytes, l.config.Bytes
-}
-
-// View is what is there for a window, and does not change: of whatever comes
-// meanwhile it knows nothing. The zero window is all there is. Bodies are not
-// copied; those that have to make room stay in memory for as long as a view has them, beyond
-// the bound.
-//
-// What a view has not, and [Store.Missing] names with its switch: records of a switch whose clock is ahead
-// ([Skewed]), and fragments of another shape than that of most switches ([Disputed]).
-func (l *Live) View(w Window) *Store {
-	entries, s := l.collect(w)
-	slices.SortStableFunc(entries, func(a, b *entry) int { return a.origin.compare(&b.origin) })
-	for _, e := range entries {
-		if !s.put(e) {
-			s.leave(e, leftDisputed)
-		}
-	}
-	slices.SortStableFunc(s.Batches, func(a, b Batch) int { return a.compare(&b) })
-	maps.Copy(s.names, s.called)
-	s.Freeze()
-	return s
-}
-
-// collect finds the entries of a window, and begins a view of them.
-func (l *Live) collect(w Window) ([]*entry, *Store) {
-	type part struct {
-		entries []*entry
-		skewed  int64 // records that are ahead by more are left out
-	}
-	l.mu.Lock()
-	s := &Store{
-		counts: l.counts, evicted: l.evicted[:len(l.evicted):len(l.evicted)], keptFrom: (l.floor + 1) << bucketBits,
-		own: map[uint32]ownEvictions{}, names: map[uint32]string{}, called: map[uint32]string{},
-	}
-	judged := l.judgeClocks()
-	s.ahead = judged.reference
-	shapes := l.agreed.verdict()
-	var parts []part
-	for _, sw := range slices.Sorted(maps.Keys(l.switches)) { // so that little is left to sort
-		of := l.switches[sw]
-		if of.evicts {
-			s.own[sw] = ownEvictions{of.evicted[:len(of.evicted):len(of.evicted)], (of.floor + 1) << bucketBits}
-		}
-		if len(of.buckets) != 0 {
-			s.called[sw] = of.name
-		}
-		limit := judged.limit(of)
-		for _, number := range slices.Sorted(maps.Keys(of.buckets)) {
-			bucket := of.buckets[number]
-			parts = append(parts, part{bucket.entries, limit})
-			if len(bucket.digests) > 0 {
-				s.sent = append(s.sent, bucket.digests)
-			}
-		}
-	}
-	l.mu.Unlock()
-	var list []*entry
-	for _, part := range parts {
-		for _, e := range part.entries {
-			switch {
-			case w != (Window{}) && !e.origin.Overlaps(w):
-			case e.ahead > part.skewed:
-				s.leave(e, leftSkewed)
-			case e.sketch != nil && !e.origin.Partial && shapes.refuses(e.sw, e.sketch):
-				s.leave(e, leftDisputed)
-			default:
-				list = append(list, e)
-			}
-		}
-	}
-	return list, s
 }
 
 // KeptFrom is the time before which some slices had to make room; 0: none had.

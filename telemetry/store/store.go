@@ -121,9 +121,8 @@ type Store struct {
 	keptFrom int64 // slices before had to make room
 	own      map[uint32]ownEvictions
 	left     []left
-	called   map[uint32]string // the switches' names, as far as they are their own
-	ahead    int64             // by how much most switches' clocks are ahead of the collector's, ns
-	memo     *memo             // nil: the store may still change
+	ahead    int64 // by how much most switches' clocks are ahead of the collector's, ns
+	memo     *memo // nil: the store may still change
 	// Of a view with partitions of others (With).
 	elsewhere []Origin // the first and the last record of each partition
 	heard     []Origin
@@ -178,6 +177,23 @@ func (s *Store) Add(h record.Header, body []byte) Outcome {
 
 // put adds an entry to its collection; false: it contradicts what is there.
 func (s *Store) put(e *entry) bool {
+	if e.sketch != nil {
+		// A record of a part of its subepoch is of no use to a sketch, but its fragment
+		// is known to be there, and missing.
+		if err := s.Sketches.AddPrepared(e.sketch); err != nil && !errors.Is(err, disketch.ErrPartial) {
+			return false
+		}
+	}
+	s.list(e)
+	if s.names == nil {
+		s.names = map[uint32]string{}
+	}
+	s.names[e.sw] = e.origin.Name
+	return true
+}
+
+// list adds an entry to its collection.
+func (s *Store) list(e *entry) {
 	switch {
 	case e.sample != nil:
 		s.Samples = append(s.Samples, Sample{e.origin, e.sample, e.surplus, e.excess})
@@ -188,18 +204,8 @@ func (s *Store) put(e *entry) bool {
 	case e.status != nil:
 		s.Statuses = append(s.Statuses, Status{e.origin, e.status})
 	case e.sketch != nil:
-		// A record of a part of its subepoch is of no use to a sketch, but its fragment
-		// is known to be there, and missing.
-		if err := s.Sketches.AddPrepared(e.sketch); err != nil && !errors.Is(err, disketch.ErrPartial) {
-			return false
-		}
 		s.Fragments = append(s.Fragments, fragmentOf(e))
 	}
-	if s.names == nil {
-		s.names = map[uint32]string{}
-	}
-	s.names[e.sw] = e.origin.Name
-	return true
 }
 
 func fragmentOf(e *entry) Fragment {

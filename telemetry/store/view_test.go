@@ -1,0 +1,163 @@
+package store
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// dividedRecord is a fragment's record of a subepoch, of four in an epoch of 2^32 ns, which are in different seconds.
+func dividedRecord(t testing.TB, sw, epoch uint64, subepoch int) []byte {
+	f, err := disketch.NewFragment(disketch.Config{ID: disketch.ID{Switch: sw, Sketch: 2}, Kind: disketch.CountMin, Memory: 1024, Epochs: 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Assign(disketch.Assignment{Log: 2, From: 0, Until: 1 << 40})
+	c, err := f.NewCounter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Begin(f.Begin(epoch), uint64(subepoch))
+	c.Add(sw, 1, false)
+	return envelope(t, record.Header{Kind: record.DiSketch, Switch: uint32(sw), Instance: 2, Start: int64(epoch)<<32 + int64(subepoch)<<30, Span: 1 << 30}, c.Record().AppendBinary)
+}
+
+// TestViewTwin: a view that takes over seconds of the one before is that of all records anew, while records of all times come, make
+// room, are of clocks that are ahead, and differ in shape.
+func TestViewTwin(t *testing.T) {
+	for seed := range uint64(4) {
+		r, now := rand.New(rand.NewPCG(seed, 77)), int64(142<<30)
+		l := newLive(t, LiveConfig{Bytes: MinBytes, Now: func() int64 { return now }})
+		taken, left, several := 0, 0, 0
+		for round := range 1500 {
+			b := anyRecord(t, r)
+			switch sw, epoch := uint64(1+r.IntN(4)), uint64(100+r.IntN(40)); r.IntN(8) {
+			case 0:
+				b = dividedRecord(t, sw, epoch/4, r.IntN(4))
+			case 1:
+				if round%500 > 300 {
+					b = shapedRecord(t, 4, epoch, disketch.Bytes, 30)
+				}
+			case 2:
+				if seed > 1 && round%400 > 200 {
+					b = statusRecord(t, 3, 145)
+				}
+			}
+			h, body, _, err := record.Decode(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Add(h, body)
+			if round%7 != 0 {
+				continue
+			}
+			before := map[*secondBuckets]*secondView{}
+			for _, of := range l.seconds {
+				before[of] = of.made
+			}
+			got, want := l.View(Window{}), l.View(Window{-1 << 60, 1 << 60})
+			for of, made := range before {
+				if made != nil && of.made == made {
+					taken++
+				}
+			}
+			left += len(want.left)
+			for _, id := range want.Sketches.Fragments(2) {
+				for _, e := range want.Sketches.Epochs() {
+					error, some := want.Sketches.Error(id, e)
+					if x, y := got.Sketches.Error(id, e); x != error || y != some || got.Sketches.N(id, e) != want.Sketches.N(id, e) {
+						t.Fatalf("fragment %v, epoch %d: %v, %v, want %v, %v", id, e, x, y, error, some)
+					}
+					if some {
+						several++
+					}
+				}
+			}
+			for _, sketch := range []uint16{1, 2} {
+				if a, b := got.Sketches.Fragments(sketch), want.Sketches.Fragments(sketch); !reflect.DeepEqual(a, b) {
+					t.Fatalf("fragments %v, want %v", a, b)
+				}
+			}
+			for _, x := range [][2]any{
+				{got.Samples, want.Samples}, {got.Points, want.Points}, {got.Fragments, want.Fragments}, {got.Batches, want.Batches}, {got.Statuses, want.Statuses},
+				{got.names, want.names}, {got.own, want.own}, {got.evicted, want.evicted}, {got.counts, want.counts}, {got.ahead, want.ahead}, {got.keptFrom, want.keptFrom},
+				{got.Sketches.Epochs(), want.Sketches.Epochs()},
+			} {
+				if a, b := reflect.ValueOf(x[0]), reflect.ValueOf(x[1]); a.Kind() == reflect.Slice && a.Len() == 0 && b.Len() == 0 {
+					continue
+				}
+				if !reflect.DeepEqual(x[0], x[1]) {
+					t.Fatalf("seed %d, round %d: %+v, want %+v", seed, round, x[0], x[1])
+				}
+			}
+			for _, of := range []string{OfSamples, OfPoints, OfFragments, OfDigests, OfStatuses} {
+				w := Window{int64(100+r.IntN(40)) << 30, 145 << 30}
+				if a, b := got.Missing(of, w), want.Missing(of, w); !reflect.DeepEqual(a, b) {
+					t.Fatalf("missing of %s: %+v, want %+v", of, a, b)
+				}
+			}
+		}
+		if taken < 1000 || left == 0 || several == 0 || l.Counts().Evicted == 0 {
+			t.Errorf("seed %d: %d seconds were taken over, %d records left out, %d epochs divided, %+v: it tests little", seed, taken, left, several, l.Counts())
+		}
+	}
+}
+
+// TestViewOfDisputedSeconds: where fragments of two seconds disagree, which no switch that follows its schedule makes, the view is made of all records.
+func TestViewOfDisputedSeconds(t *testing.T) {
+	var a, b Store
+	for i, s := range []*Store{&a, &b} {
+		h, body, _, err := record.Decode(fragmentRecord(t, 1, 100))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := s.Add(h, body); o != Taken {
+			t.Fatal(i, o)
+		}
+	}
+	s := &Store{}
+	if s.join([]*secondView{{sketches: a.Sketches}, {sketches: b.Sketches}}) {
+		t.Error("a subepoch is in two seconds")
+	}
+}
+
+// BenchmarkView is a view of the last minute of a thousand switches, of which a status per second has just come.
+func BenchmarkView(b *testing.B) {
+	now := int64(100 << 30)
+	l := newLive(b, LiveConfig{Bytes: 1 << 30, Now: func() int64 { return now }})
+	second := func(s int64) {
+		now = (s + 1) << 30
+		for sw := range uint32(1000) {
+			records := [][]byte{statusRecord(b, sw, s)}
+			if s%8 == 0 {
+				records = append(records, sampleRecord(b, sw, s<<30, 3, false), pointRecord(b, sw, 1, s), pointRecord(b, sw, 2, s), fragmentRecord(b, uint64(sw), uint64(s)),
+					digestsRecord(b, sw, s, 1, uint64(s), uint64(s)*10, 10))
+			}
+			for _, x := range records {
+				h, body, _, err := record.Decode(x)
+				if err != nil {
+					b.Fatal(err)
+				}
+				l.Add(h, body)
+			}
+		}
+	}
+	for s := range int64(60) {
+		second(100 + s)
+	}
+	for name, w := range map[string]Window{"last": {}, "anew": {-1 << 60, 1 << 60}} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := int64(0); b.Loop(); i++ {
+				b.StopTimer()
+				h, body, _, _ := record.Decode(statusRecord(b, uint32(5000+i), now>>30-1))
+				l.Add(h, body)
+				b.StartTimer()
+				l.View(w)
+			}
+		})
+	}
+}
