@@ -130,6 +130,7 @@ arm64-some: ## of test-arm64 the packages with assembly for arm64 (qemu-user)
 .PHONY: test-duckdb
 test-duckdb: ## DuckDB reads the Parquet files back (a C++ linker)
 	CGO_ENABLED=1 $(GO) test -count=1 -mod=mod -modfile=telemetry/view/parquet/duckdb/duckdb.mod -tags duckdb ./telemetry/view/parquet/duckdb ./telemetry/collect/archive
+	CGO_ENABLED=1 $(GO) test -count=1 -mod=mod -modfile=telemetry/view/parquet/duckdb/duckdb.mod -tags duckdb -run '^TestDuckDBRollups$$' ./telemetry/collect/service
 
 # versitygw is a module of its own, with its versions in internal/s3test/testdata: none of its modules is among ours.
 .PHONY: test-s3

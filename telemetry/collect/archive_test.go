@@ -3,6 +3,7 @@ package collect
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestArchiveConfig: an archive that cannot be is refused by its key, and no secret is repeated.
@@ -33,6 +34,15 @@ func TestArchiveConfig(t *testing.T) {
 		{func(c *Archive) { c.Bytes = 1 }, "bytes: "},
 		{func(c *Archive) { c.Flush = 0 }, "flush: "},
 		{func(c *Archive) { c.Recent = 0 }, "recent: "},
+		{func(c *Archive) { c.Rollups.Coarse = 7 * time.Hour }, "rollups.coarse: "},
+		{func(c *Archive) { c.Rollups.Fine = 7 * time.Minute }, "rollups.fine: "},
+		{func(c *Archive) { c.Rollups.Fine = 0 }, "rollups.fine: "},
+		{func(c *Archive) { c.Rollups.Coarse = 0 }, "rollups.coarse: "},
+		{func(c *Archive) { c.Rollups.After = 0 }, "rollups.after: "},
+		{func(c *Archive) { c.Rollups.Age = 0 }, "rollups.age: "},
+		{func(c *Archive) { c.Rollups.Bytes = 0 }, "rollups.bytes: "},
+		{func(c *Archive) { c.Rollups.Flows = 0 }, "rollups.flows: "},
+		{func(c *Archive) { c.Rollups.Prefixes = []string{"10.0.0.0/8", "10.0.0.1/8"} }, "rollups.prefixes[1]: "},
 	} {
 		a := DefaultArchive()
 		c.change(&a)

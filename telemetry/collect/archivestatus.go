@@ -22,6 +22,11 @@ type ArchiveStatus struct {
 	// Damaged files are those that questions could not read for what is in them, Gone the ones that were not there any more.
 	Damaged int
 	Gone    uint64
+	// Rollups are those that are there, RollupsDue those that are to be made, where this collector makes them.
+	Rollups, RollupsDue int
+	RollupBytes         int64
+	// RolledUp were made for the first time, RolledUpAgain because records came late; RollupsDeleted by retention.
+	RolledUp, RolledUpAgain, RollupsDeleted uint64
 	// Lag is how long the oldest record that is read and not archived has been waiting; 0: there is none.
 	Lag time.Duration
 }

@@ -118,7 +118,8 @@ type Archive struct {
 	Flush time.Duration `toml:"flush"`
 	// Recent is how much of the stream a collector that starts reads, and what is not archived yet; the rest it reads
 	// from the archive when a question is about it.
-	Recent time.Duration `toml:"recent"`
+	Recent  time.Duration `toml:"recent"`
+	Rollups Rollups       `toml:"rollups"`
 }
 
 // Partitions is the collector's share of PINT's digests, [partitions]: those of
@@ -153,7 +154,9 @@ func DefaultRetention() Retention { return Retention{Age: 7 * 24 * time.Hour, By
 
 // DefaultArchive is none; one that is named keeps a year, within 100 GiB.
 func DefaultArchive() Archive {
-	return Archive{Age: 365 * 24 * time.Hour, Bytes: 100 << 30, Flush: 5 * time.Minute, Recent: 10 * time.Minute}
+	return Archive{Age: 365 * 24 * time.Hour, Bytes: 100 << 30, Flush: 5 * time.Minute, Recent: 10 * time.Minute, Rollups: Rollups{
+		Fine: time.Minute, Coarse: time.Hour, After: time.Hour, Age: 5 * 365 * 24 * time.Hour, Bytes: 10 << 30, Flows: 100, Prefixes: []string{},
+	}}
 }
 
 // DefaultPartitions has all digests in one collector.
@@ -413,7 +416,7 @@ func (c *Archive) Validate() error {
 	if c.Recent < time.Second {
 		fault("recent: %v: choose 1s or more", c.Recent)
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.Rollups.validate()...)...)
 }
 
 // Remote reports whether other machines reach a listening address, HOST:PORT.

@@ -32,7 +32,9 @@ type Config struct {
 	// Keyed and Keyless are those of collect.Config: what the collector does not take is not archived.
 	Keyed   bool
 	Keyless map[uint32]bool
-	Log     *zap.Logger
+	// RollUp makes roll-ups; nil: none are made.
+	RollUp RollUp
+	Log    *zap.Logger
 }
 
 // Archive writes the records of a stream to a bucket, and reads them there. Run belongs to one goroutine; the rest may be called
@@ -49,7 +51,11 @@ type Archive struct {
 	problems map[string]string // what does not work now, by whom
 	damaged  map[string]bool   // names of the files that questions found damaged
 	writers  map[record.Kind]*writer
-	current  int64 // when the stream was made that is read now, ns since 1970; 0: it is not known
+	rolled   struct {
+		there, due int
+		bytes      int64
+	}
+	current int64 // when the stream was made that is read now, ns since 1970; 0: it is not known
 	ownership
 
 	counts counts
@@ -57,7 +63,7 @@ type Archive struct {
 
 // counts are those of collect.ArchiveStatus.
 type counts struct {
-	records, bytes, files, fileBytes, skipped, lost, failures, deleted, gone, broken, read atomic.Uint64
+	records, bytes, files, fileBytes, skipped, lost, failures, deleted, gone, broken, read, rolled, rolledAgain, rollupsDeleted atomic.Uint64
 }
 
 // The pauses between attempts.
@@ -96,11 +102,13 @@ func (a *Archive) Status() collect.ArchiveStatus {
 		Records: a.counts.records.Load(), RecordBytes: a.counts.bytes.Load(), WrittenFiles: a.counts.files.Load(), WrittenBytes: a.counts.fileBytes.Load(),
 		Skipped: a.counts.skipped.Load(), Lost: a.counts.lost.Load(), Failures: a.counts.failures.Load(), Deleted: a.counts.deleted.Load(),
 		Read: a.counts.read.Load(), Broken: a.counts.broken.Load(), Gone: a.counts.gone.Load(),
+		RolledUp: a.counts.rolled.Load(), RolledUpAgain: a.counts.rolledAgain.Load(), RollupsDeleted: a.counts.rollupsDeleted.Load(),
 	}
 	s.Files, s.Bytes = a.index.size()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s.Problem, s.Damaged = a.problem(), len(a.damaged)
+	s.Rollups, s.RollupBytes, s.RollupsDue = a.rolled.there, a.rolled.bytes, a.rolled.due
 	for _, w := range a.writers {
 		if at := w.waiting.Load(); at != 0 {
 			s.Lag = max(s.Lag, time.Since(time.Unix(0, at)))
@@ -197,9 +205,12 @@ func (a *Archive) Run(ctx context.Context) {
 		return
 	}
 	close(a.listed)
-	var retaining sync.WaitGroup
-	retaining.Go(func() { a.retain(ctx) })
-	defer retaining.Wait()
+	var beside sync.WaitGroup
+	beside.Go(func() { a.retain(ctx) })
+	if a.config.RollUp != nil && a.config.Rollups.On() {
+		beside.Go(func() { a.rollUp(ctx) })
+	}
+	defer beside.Wait()
 	_ = a.attempt(ctx, "stream", func(ctx context.Context) error { return a.connected(ctx) })
 }
 

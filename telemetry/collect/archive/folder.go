@@ -51,7 +51,7 @@ func (f *folder) put(_ context.Context, name string, staged *os.File) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
 		return err
 	}
-	if _, err := os.Stat(to); err != nil { // else only the folder is to be synced, by a second attempt
+	if _, err := os.Stat(staged.Name()); err == nil { // else only the folder is to be synced, by a second attempt
 		if err := staged.Sync(); err != nil {
 			return err
 		}

@@ -108,6 +108,36 @@ func (x *index) overlapping(kind record.Kind, from, to int64) (list []File) {
 	return list
 }
 
+// newest is when the newest of the files came that may have records of a window, ns since 1970; 0: there are none.
+func (x *index) newest(from, to int64) (at int64) {
+	for _, k := range collect.Kinds {
+		for _, f := range x.overlapping(k, from, to) {
+			at = max(at, f.Arrived)
+		}
+	}
+	return at
+}
+
+// newestIn is the same for each interval of a length that begins and ends between two times, in ns since 1970, and of which there may be records; offset
+// is that of CLOCK_TAI.
+func (x *index) newestIn(length, since, until, offset int64) map[Rollup]int64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	all := map[Rollup]int64{}
+	for _, files := range x.files {
+		for _, f := range files {
+			first := max(f.From-offset, since)
+			for from := first - first%length; from < f.To-offset && from+length <= until; from += length {
+				if from >= since {
+					r := Rollup{from, from + length}
+					all[r] = max(all[r], f.Arrived)
+				}
+			}
+		}
+	}
+	return all
+}
+
 // until is the end of the newest slice of a kind that is archived; 0: none is.
 func (x *index) until(kind record.Kind) (to int64) {
 	x.mu.Lock()

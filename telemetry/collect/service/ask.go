@@ -12,6 +12,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/lab/labpath"
 	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/collect"
+	"github.com/weirswitch/weir/telemetry/collect/archive"
 	"github.com/weirswitch/weir/telemetry/collect/set"
 	"github.com/weirswitch/weir/telemetry/pint/plan"
 	"github.com/weirswitch/weir/telemetry/query"
@@ -122,18 +123,25 @@ func (a *asker) ask(ctx context.Context, q *query.Question) (any, error) {
 
 // askPast asks about a window that memory, the own one or that of another collector, has not for all of its time.
 func (a *asker) askPast(ctx context.Context, q *query.Question, w store.Window, held collect.Mask, now int64) (any, error) {
-	old, err := a.past.view(ctx, a.live, w, q, a.pathsFile != "", held, a.set)
+	want, needs := a.past.of(q, w, a.pathsFile != "")
+	e, err := a.pastEngine(ctx, want, needs, held, now)
 	if err != nil {
 		return nil, err
-	}
-	e, err := a.engineOf(old, now)
-	if err != nil {
-		return nil, err
-	}
-	if e.Names == nil {
-		e.Names = a.past.names()
 	}
 	return e.Ask(ctx, q)
+}
+
+// pastEngine is an engine for what archive and memories have.
+func (a *asker) pastEngine(ctx context.Context, want archive.Wanted, needs query.Needs, held collect.Mask, now int64) (query.Engine, error) {
+	old, err := a.past.view(ctx, a.live, want, needs, held, a.set)
+	if err != nil {
+		return query.Engine{}, err
+	}
+	e, err := a.engineOf(old, now)
+	if err == nil && e.Names == nil {
+		e.Names = a.past.names()
+	}
+	return e, err
 }
 
 // present is an engine for the store as it is now.

@@ -99,10 +99,9 @@ func (p *past) keptFrom(live *store.Live) int64 {
 	return max(covered, live.KeptFrom())
 }
 
-// view is a store for a question whose window begins before what memory has: of the archive, and of what memory has of the window, the own one and those of the other
-// collectors of a set, whole records, so that it is what one collector would have. named says that a file names switches, which are known by their
-// records of any kind; held is which partitions' digests are in the own memory.
-func (p *past) view(ctx context.Context, live *store.Live, w store.Window, q *query.Question, named bool, held collect.Mask, others *set.Member) (*store.Store, error) {
+// of is what a question about a window needs of the archive, and of the digests that others have. named says that a file names switches, which are known by their
+// records of any kind.
+func (p *past) of(q *query.Question, w store.Window, named bool) (archive.Wanted, query.Needs) {
 	want := archive.Wanted{From: w.From - margin, To: w.To + margin, Kinds: recordKinds[q.Kind], Partition: -1}
 	if named {
 		want.Kinds = collect.Kinds
@@ -113,6 +112,12 @@ func (p *past) view(ctx context.Context, live *store.Live, w store.Window, q *qu
 		want.Partition = int(flow.Partition(record.Partitions))
 		needs.Partitions = []int{want.Partition}
 	}
+	return want, needs
+}
+
+// view is a store for a question whose window begins before what memory has: of the archive, and of what memory has of the window, the own one and those of the other
+// collectors of a set, whole records, so that it is what one collector would have. held is which partitions' digests are in the own memory.
+func (p *past) view(ctx context.Context, live *store.Live, want archive.Wanted, needs query.Needs, held collect.Mask, others *set.Member) (*store.Store, error) {
 	archived := map[string]int64{}
 	for _, k := range want.Kinds {
 		for _, of := range measurements[k] {

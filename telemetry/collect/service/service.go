@@ -107,7 +107,7 @@ func New(c *config.Collect, o Options) (_ *Collector, err error) {
 	if c.Archive.URL != "" {
 		if s.archive, err = archive.Open(archive.Config{
 			Archive: c.Archive, Owner: c.Collect.Name, Connect: connect, Partitions: c.Partitions,
-			Keyed: len(c.Collect.Keys) != 0, Keyless: keyless, Log: s.log,
+			Keyed: len(c.Collect.Keys) != 0, Keyless: keyless, RollUp: s.rollUp, Log: s.log,
 		}); err != nil {
 			return nil, err
 		}

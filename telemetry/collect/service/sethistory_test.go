@@ -74,7 +74,8 @@ func withStatus(t *testing.T, base int64) []encodedRecord {
 	for at := base; at < base+setEpochs*setEpoch; at += setEpoch {
 		for sw := uint32(1); sw <= 3; sw++ {
 			h := record.Header{Kind: record.Status, Switch: sw, Name: fmt.Sprint("s", sw), Start: at, Span: setEpoch, Partial: true}
-			encoded, err := record.Append(nil, &h, (&status.Status{Time: at + setEpoch}).AppendBinary)
+			n := uint64(at-base)/uint64(setEpoch)*1000 + uint64(sw)
+			encoded, err := record.Append(nil, &h, (&status.Status{Time: at + setEpoch, Ports: []status.Port{{Name: "p0", Up: true, Received: n, ReceivedBytes: 100 * n, Transmitted: 2 * n}}}).AppendBinary)
 			if err != nil {
 				t.Fatal(err)
 			}

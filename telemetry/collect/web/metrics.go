@@ -201,6 +201,12 @@ func (e emitter) archive(a collect.ArchiveStatus) {
 	e.counter("archive_read_records_total", "records that questions read from the archive", a.Read)
 	e.counter("archive_broken_records_total", "records of these whose checksum was wrong", a.Broken)
 	e.gauge("archive_damaged_files", "files that questions found damaged, whose records are in no answer", float64(a.Damaged))
+	e.gauge("archive_rollups", "coarse intervals that are rolled up, where this collector makes roll-ups", float64(a.Rollups))
+	e.gauge("archive_rollup_bytes", "bytes of their files", float64(a.RollupBytes))
+	e.gauge("archive_rollups_due", "coarse intervals that are to be rolled up", float64(a.RollupsDue))
+	e.counter("archive_rolled_up_total", "coarse intervals that this collector rolled up for the first time", a.RolledUp)
+	e.counter("archive_rolled_up_again_total", "coarse intervals that it rolled up again, as records of them came late", a.RolledUpAgain)
+	e.counter("archive_deleted_rollups_total", "coarse intervals whose roll-ups retention deleted", a.RollupsDeleted)
 	e.counter("archive_gone_files_total", "files that questions needed and another collector or somebody had deleted", a.Gone)
 }
 

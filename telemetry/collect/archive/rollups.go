@@ -1,0 +1,335 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"go.uber.org/zap"
+
+	"github.com/weirswitch/weir/pipeline/clock"
+)
+
+// Rollup is a coarse interval of time, in ns since 1970: the tables about it, and about the fine intervals in it, are made together.
+type Rollup struct{ From, To int64 }
+
+// Put keeps a table of a kind, of intervals of a length.
+type Put func(kind string, every time.Duration, write func(io.Writer) error) error
+
+// RollUp makes the tables of a roll-up: asOf is when the newest of the archived records came, for AsOfKey. The table of Mark, of the coarse
+// interval, is put last. ErrNoRecords: there is nothing to be rolled up.
+type RollUp func(ctx context.Context, r Rollup, asOf int64, put Put) error
+
+const (
+	// Mark is the kind of the table with which a roll-up is whole: one without it is made again.
+	Mark = "intervals"
+	// AsOfKey is under which the metadata of a table say up to when records came of which it is.
+	AsOfKey = "weir.as_of_ns"
+)
+
+// ErrNoRecords says that a roll-up would have no records.
+var ErrNoRecords = errors.New("no records")
+
+// rollups are those of the bucket, as far as this collector knows: it lists them when it begins to make some. They belong to one goroutine, but
+// for what Status reads.
+type rollups struct {
+	known  map[Rollup]*rollup
+	tables map[string]bool // "kind=KIND/every=EVERY/"
+	bytes  int64
+}
+
+// rollup is what is known of one.
+type rollup struct {
+	bytes  int64
+	marked bool  // it is whole
+	empty  bool  // there were no records
+	asOf   int64 // 0: not known
+}
+
+const rollupPrefix, rollupForm = "rollups/", "20060102T150405Z"
+
+// lengthName is a length of time without zeros: 1m, and not 1m0s.
+func lengthName(d time.Duration) string {
+	text := d.String()
+	if short, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = short + "m"
+	}
+	if short, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = short + "h"
+	}
+	return text
+}
+
+func rollupTable(kind string, every time.Duration) string {
+	return fmt.Sprintf("kind=%s/every=%s/", kind, lengthName(every))
+}
+
+// name is that of a table's file.
+func (r Rollup) name(table string) string {
+	from, to := time.Unix(0, r.From).UTC(), time.Unix(0, r.To).UTC()
+	return rollupPrefix + table + "day=" + from.Format(dayForm) + "/" + from.Format(rollupForm) + "-" + to.Format(rollupForm) + suffix
+}
+
+// parseRollup reads the name of a roll-up's file. mark: with it the roll-up is whole.
+func parseRollup(name string) (r Rollup, table string, mark bool, err error) {
+	parts := strings.Split(strings.TrimSuffix(strings.TrimPrefix(name, rollupPrefix), suffix), "/")
+	if len(parts) != 4 {
+		return r, "", false, errName
+	}
+	first, last, _ := strings.Cut(parts[3], "-")
+	from, err1 := time.Parse(rollupForm, first)
+	to, err2 := time.Parse(rollupForm, last)
+	every, err3 := time.ParseDuration(strings.TrimPrefix(parts[1], "every="))
+	r, table = Rollup{from.UnixNano(), to.UnixNano()}, parts[0]+"/"+parts[1]+"/"
+	if err := errors.Join(err1, err2, err3); err != nil || r.From >= r.To || r.name(table) != name {
+		return Rollup{}, "", false, errName
+	}
+	return r, table, table == rollupTable(Mark, every) && int64(every) == r.To-r.From, nil
+}
+
+// listRollups finds the roll-ups that are there.
+func (a *Archive) listRollups(ctx context.Context) (*rollups, error) {
+	all := &rollups{known: map[Rollup]*rollup{}, tables: map[string]bool{}}
+	err := a.bucket.list(ctx, rollupPrefix, func(name string, size int64) {
+		if r, table, mark, err := parseRollup(name); err == nil {
+			all.add(r, table, size, mark)
+		}
+	})
+	return all, err
+}
+
+func (all *rollups) add(r Rollup, table string, bytes int64, mark bool) {
+	if all.known[r] == nil {
+		all.known[r] = &rollup{}
+	}
+	of := all.known[r]
+	of.bytes, of.marked, of.empty = of.bytes+bytes, of.marked || mark, false
+	all.bytes += bytes
+	all.tables[table] = true
+}
+
+// rollUp makes what is due until ctx ends.
+func (a *Archive) rollUp(ctx context.Context) {
+	tick := time.NewTicker(min(a.config.Flush, time.Minute))
+	defer tick.Stop()
+	var all *rollups // nil: to be listed
+	for {
+		if !a.Owns().Has(0) {
+			all = nil // another collector may make some
+		} else {
+			err := a.rollUpDue(ctx, &all)
+			if ctx.Err() != nil {
+				return
+			}
+			a.report("rollups", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// rollUpDue makes what is due now, and deletes what is too old or too much.
+func (a *Archive) rollUpDue(ctx context.Context, all **rollups) (err error) {
+	if *all == nil {
+		if *all, err = a.listRollups(ctx); err != nil {
+			return err
+		}
+	}
+	due := a.due(ctx, *all, time.Now())
+	var errs []error
+	for i, r := range due {
+		a.noteRollups(*all, len(due)-i)
+		if !a.Owns().Has(0) {
+			return nil
+		}
+		if err := a.rollUpOne(ctx, *all, r); err != nil && !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
+			errs = append(errs, err)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := a.expireRollups(ctx, *all, time.Now()); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	a.noteRollups(*all, 0)
+	return errors.Join(append(errs, a.expireRollups(ctx, *all, time.Now()))...)
+}
+
+func (a *Archive) noteRollups(all *rollups, due int) {
+	whole := 0
+	for _, r := range all.known {
+		if r.marked {
+			whole++
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.rolled.there, a.rolled.bytes, a.rolled.due = whole, all.bytes, due
+}
+
+// due lists the coarse intervals of which records are archived and which have no roll-ups, or some from before records came late; the newest first.
+func (a *Archive) due(ctx context.Context, all *rollups, now time.Time) (list []Rollup) {
+	c := &a.config.Rollups
+	newest := a.index.newestIn(int64(c.Coarse), now.Add(-c.Age).UnixNano(), now.Add(-c.After).UnixNano(), clock.UTCOffset())
+	oldest := int64(1<<63 - 1)
+	var covered []Rollup // by roll-ups of other lengths, of a configuration before
+	for r, of := range all.known {
+		if of.marked {
+			oldest = min(oldest, r.From)
+			if r.To-r.From != int64(c.Coarse) {
+				covered = append(covered, r)
+			}
+		}
+	}
+	average := all.bytes / int64(max(len(all.known), 1))
+	for r, arrived := range newest {
+		of := all.known[r]
+		switch {
+		case of == nil || !of.marked && !of.empty:
+			if slices.ContainsFunc(covered, func(o Rollup) bool { return o.From < r.To && r.From < o.To }) {
+				continue
+			}
+			if r.From < oldest && all.bytes+average > c.Bytes { // it would be the first to be deleted
+				continue
+			}
+		case arrived+int64(c.After) > now.UnixNano():
+			continue // more may come
+		case of.marked && of.asOf == 0 && arrived > r.To+int64(c.After):
+			asOf, err := a.asOf(ctx, r)
+			if err != nil {
+				continue // the next look finds it
+			}
+			if of.asOf = asOf; asOf >= arrived {
+				continue
+			}
+		case of.marked && of.asOf == 0, of.asOf >= arrived: // it was made later than all of them came
+			continue
+		}
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b Rollup) int { return cmp.Compare(b.From, a.From) })
+	return list
+}
+
+// asOf reads from the bucket when the newest records came of which a roll-up was made.
+func (a *Archive) asOf(ctx context.Context, r Rollup) (int64, error) {
+	o, err := a.bucket.open(ctx, r.name(rollupTable(Mark, time.Duration(r.To-r.From))))
+	if err != nil {
+		return 0, err
+	}
+	defer o.Close()
+	f, err := parquet.OpenFile(o, o.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
+	if err != nil {
+		return 1, nil // not what was written: it is made again
+	}
+	text, _ := f.Lookup(AsOfKey)
+	at, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 1, nil
+	}
+	return at, nil
+}
+
+// rollUpOne makes one.
+func (a *Archive) rollUpOne(ctx context.Context, all *rollups, r Rollup) error {
+	offset := clock.UTCOffset()
+	asOf := a.index.newest(r.From+offset, r.To+offset)
+	before := all.known[r]
+	again := before != nil && before.marked
+	made := &rollups{known: map[Rollup]*rollup{}, tables: all.tables}
+	err := a.config.RollUp(ctx, r, asOf, func(kind string, every time.Duration, write func(io.Writer) error) error {
+		size, err := a.putRollup(ctx, r.name(rollupTable(kind, every)), write)
+		if err == nil {
+			made.add(r, rollupTable(kind, every), size, kind == Mark && int64(every) == r.To-r.From)
+		}
+		return err
+	})
+	if errors.Is(err, ErrNoRecords) || err == nil && made.known[r] == nil {
+		all.known[r] = &rollup{empty: true, asOf: asOf}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("roll up %s: %w", time.Unix(0, r.From).UTC().Format(time.RFC3339), err)
+	}
+	if before != nil {
+		all.bytes -= before.bytes
+	}
+	all.known[r] = made.known[r]
+	all.known[r].asOf = asOf
+	all.bytes += made.bytes
+	if again {
+		a.counts.rolledAgain.Add(1)
+	} else {
+		a.counts.rolled.Add(1)
+	}
+	return nil
+}
+
+// putRollup stages a table, and puts it in the place of one of the same name.
+func (a *Archive) putRollup(ctx context.Context, name string, write func(io.Writer) error) (size int64, err error) {
+	f, err := a.bucket.create("rollup-*")
+	if err != nil {
+		return 0, err
+	}
+	s := &staged{file: f}
+	defer s.drop()
+	if err := write(f); err != nil {
+		return 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if !a.confirm() {
+		return 0, errUnconfirmed
+	}
+	return info.Size(), a.bucket.put(ctx, name, f)
+}
+
+// expireRollups deletes what is too old, and then the oldest until the rest is as the configuration has it.
+func (a *Archive) expireRollups(ctx context.Context, all *rollups, now time.Time) error {
+	c := &a.config.Rollups
+	var old []Rollup
+	for r := range all.known {
+		old = append(old, r)
+	}
+	slices.SortFunc(old, func(a, b Rollup) int { return cmp.Compare(a.From, b.From) })
+	for _, r := range old {
+		if r.To >= now.Add(-c.Age).UnixNano() && all.bytes <= c.Bytes {
+			return nil
+		}
+		if all.known[r].bytes > 0 {
+			if err := a.removeRollup(ctx, all, r); err != nil {
+				return err
+			}
+		}
+		all.bytes -= all.known[r].bytes
+		delete(all.known, r)
+	}
+	return nil
+}
+
+// removeRollup deletes all tables of one: the mark last, so that what a crash leaves is found again.
+func (a *Archive) removeRollup(ctx context.Context, all *rollups, r Rollup) error {
+	mark := rollupTable(Mark, time.Duration(r.To-r.From))
+	for _, table := range append(slices.DeleteFunc(slices.Collect(maps.Keys(all.tables)), func(table string) bool { return table == mark }), mark) {
+		if err := a.bucket.remove(ctx, r.name(table)); err != nil {
+			return fmt.Errorf("delete %s: %w", r.name(table), err)
+		}
+	}
+	a.counts.rollupsDeleted.Add(1)
+	a.config.Log.Info("roll-ups are deleted", zap.Time("from", time.Unix(0, r.From).UTC()), zap.Time("to", time.Unix(0, r.To).UTC()))
+	return nil
+}

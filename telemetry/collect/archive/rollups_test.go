@@ -1,0 +1,269 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"go.uber.org/zap"
+
+	"github.com/weirswitch/weir/pipeline/clock"
+	"github.com/weirswitch/weir/telemetry/collect"
+	"github.com/weirswitch/weir/telemetry/record"
+)
+
+// rollupBed is an archive in a folder whose roll-ups have a table "x", of fine intervals and of the coarse one.
+type rollupBed struct {
+	*Archive
+	made []Rollup
+	fail string // the table of which the putting ends with the process
+}
+
+var errEnded = errors.New("the process ends")
+
+func newRollupBed(t *testing.T) *rollupBed {
+	t.Helper()
+	b, err := openFolder(t.TempDir(), "c1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Archive: collect.DefaultArchive(), Partitions: collect.DefaultPartitions(), Log: zap.NewNop()}
+	bed := &rollupBed{}
+	c.RollUp = bed.rollUp
+	bed.Archive = newArchive(c, b)
+	bed.ownership = ownership{wanted: collect.AllPartitions, writing: collect.AllPartitions, changed: make(chan struct{}, 1)}
+	return bed
+}
+
+func (b *rollupBed) rollUp(_ context.Context, r Rollup, asOf int64, put Put) error {
+	b.made = append(b.made, r)
+	for _, every := range []time.Duration{b.config.Rollups.Fine, b.config.Rollups.Coarse} {
+		for _, kind := range []string{"x", Mark} {
+			if b.fail == rollupTable(kind, every) {
+				return errEnded
+			}
+			err := put(kind, every, func(w io.Writer) error {
+				f := parquet.NewGenericWriter[row](w, parquet.KeyValueMetadata(AsOfKey, strconv.FormatInt(asOf, 10)))
+				return f.Close()
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// files are the names of all roll-ups' files.
+func (b *rollupBed) files(t *testing.T) (names []string) {
+	t.Helper()
+	if err := b.bucket.list(t.Context(), rollupPrefix, func(name string, _ int64) { names = append(names, name) }); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// records notes a file of records of a time, in UTC, which arrived at another one.
+func (b *rollupBed) records(from, to, arrived time.Time) {
+	offset := clock.UTCOffset()
+	b.index.add(File{Kind: record.LDS, Arrived: arrived.UnixNano(), From: from.UnixNano() + offset, To: to.UnixNano() + offset, Stream: 1, Partitions: 1, First: 1, Last: 1, Rows: 1, Bytes: 1})
+}
+
+// TestRollupNames: a name says which roll-up a file is of, and nothing else is taken for a name.
+func TestRollupNames(t *testing.T) {
+	r := Rollup{time.Date(2026, 11, 28, 8, 0, 0, 0, time.UTC).UnixNano(), time.Date(2026, 11, 28, 9, 0, 0, 0, time.UTC).UnixNano()}
+	for _, c := range []struct {
+		kind  string
+		every time.Duration
+		name  string
+		mark  bool
+	}{
+		{"links", time.Minute, "rollups/kind=links/every=1m/day=2026-11-28/20261128T080000Z-20261128T090000Z.parquet", false},
+		{Mark, time.Minute, "rollups/kind=intervals/every=1m/day=2026-11-28/20261128T080000Z-20261128T090000Z.parquet", false},
+		{Mark, time.Hour, "rollups/kind=intervals/every=1h/day=2026-11-28/20261128T080000Z-20261128T090000Z.parquet", true},
+	} {
+		if name := r.name(rollupTable(c.kind, c.every)); name != c.name {
+			t.Errorf("%s, want %s", name, c.name)
+		}
+		if got, table, mark, err := parseRollup(c.name); err != nil || got != r || table != rollupTable(c.kind, c.every) || mark != c.mark {
+			t.Errorf("%s: %v %s %v %v", c.name, got, table, mark, err)
+		}
+		for _, wrong := range []string{c.name + "x", c.name[1:], strings.Replace(c.name, "11-28", "11-27", 1), strings.Replace(c.name, "T080000Z", "T100000Z", 1), ""} {
+			if got, _, _, err := parseRollup(wrong); err == nil {
+				t.Errorf("%q: %v", wrong, got)
+			}
+		}
+	}
+}
+
+// TestRollupsOnce: each coarse interval that has records and ended long enough ago is made once, the newest first, by whichever process; one that was interrupted is made again, in
+// the place of what was left of it; and so is one of which records came late, once these have rested.
+func TestRollupsOnce(t *testing.T) {
+	b := newRollupBed(t)
+	now := time.Now()
+	hour := func(n int) time.Time { return now.UTC().Truncate(time.Hour).Add(time.Duration(n) * time.Hour) }
+	at := func(n int) Rollup { return Rollup{hour(n).UnixNano(), hour(n + 1).UnixNano()} }
+	b.records(hour(-6), hour(-3), hour(-3).Add(time.Minute))
+	b.records(now.Add(-10*time.Minute), now, now)
+	var all *rollups
+	look := func(what string, want ...Rollup) {
+		t.Helper()
+		b.made = nil
+		if err := b.rollUpDue(t.Context(), &all); err != nil && !errors.Is(err, errEnded) {
+			t.Fatal(err)
+		}
+		if !slices.Equal(b.made, want) {
+			t.Errorf("%s: made %v, want %v", what, b.made, want)
+		}
+	}
+	b.fail = rollupTable(Mark, time.Hour)
+	look("with a crash before the mark", at(-4), at(-5), at(-6))
+	if n := len(b.files(t)); n != 3*3 {
+		t.Errorf("%d files are left, want 9", n)
+	}
+	b.fail, all = "", nil // another process
+	look("after the crash", at(-4), at(-5), at(-6))
+	whole := b.files(t)
+	if len(whole) != 3*4 {
+		t.Errorf("%d files, want 12: %q", len(whole), whole)
+	}
+	look("again")
+	all = nil
+	look("by another process")
+	b.records(hour(-5).Add(time.Minute), hour(-5).Add(2*time.Minute), now.Add(-time.Minute))
+	look("with late records that have not rested")
+	b.records(hour(-6).Add(time.Minute), hour(-6).Add(2*time.Minute), now.Add(-61*time.Minute))
+	look("with late records that have", at(-6))
+	look("with these again")
+	all = nil
+	look("by another process, with late records")
+	if got := b.files(t); !slices.Equal(got, whole) {
+		t.Errorf("files %q, were %q", got, whole)
+	}
+	if s := b.Status(); s.RolledUp != 3 || s.RolledUpAgain != 1 || s.Rollups != 3 || s.RollupsDue != 0 || s.RollupBytes == 0 {
+		t.Errorf("%+v", s)
+	}
+	b.config.Rollups.Coarse, b.config.Rollups.Fine = 30*time.Minute, time.Minute
+	look("with other lengths") // what is there stays
+}
+
+// TestRollupRetention: what is too old goes, and then the oldest until the rest fits; none of it is made again, and the mark goes last.
+func TestRollupRetention(t *testing.T) {
+	b := newRollupBed(t)
+	now := time.Now()
+	hour := func(n int) time.Time { return now.UTC().Truncate(time.Hour).Add(time.Duration(n) * time.Hour) }
+	b.records(hour(-12), hour(-2), hour(-2).Add(time.Minute))
+	var all *rollups
+	if err := b.rollUpDue(t.Context(), &all); err != nil || len(b.made) != 10 {
+		t.Fatal(len(b.made), err)
+	}
+	each := all.bytes / 10
+	b.config.Rollups.Bytes = 5*each + each/2
+	for _, process := range []string{"the same", "another one"} {
+		b.made = nil
+		if err := b.rollUpDue(t.Context(), &all); err != nil || len(b.made) != 0 {
+			t.Errorf("%s: made %v, %v", process, b.made, err)
+		}
+		if got := b.files(t); len(got) != 5*4 || !strings.Contains(got[0], hour(-7).Format(rollupForm)+"-") {
+			t.Errorf("%s: %q", process, got)
+		}
+		all = nil
+	}
+	b.config.Rollups.Age = 5*time.Hour + time.Minute
+	if err := b.rollUpDue(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	for r := range all.known {
+		kept++
+		if r.To < now.Add(-b.config.Rollups.Age).UnixNano() {
+			t.Errorf("%v is kept", r)
+		}
+	}
+	if got := b.files(t); kept == 0 || kept == 5 || len(got) != kept*4 {
+		t.Errorf("%d roll-ups in %q", kept, got)
+	}
+	b.config.Rollups.Age = time.Minute
+	failing := &failingRemoval{bucket: b.bucket}
+	b.bucket = failing
+	if err := b.rollUpDue(t.Context(), &all); err == nil {
+		t.Error("what could not be deleted is no error")
+	}
+	if !strings.Contains(failing.last, "/kind="+Mark+"/every=1h/") {
+		t.Errorf("the last to go is %s", failing.last)
+	}
+	if s := b.Status(); s.RollupsDeleted < 5 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// failingRemoval removes no marks.
+type failingRemoval struct {
+	bucket
+	last string
+}
+
+func (f *failingRemoval) remove(ctx context.Context, name string) error {
+	if f.last = name; strings.Contains(name, "/kind="+Mark+"/every=1h/") {
+		return fmt.Errorf("%s stays", name)
+	}
+	return f.bucket.remove(ctx, name)
+}
+
+// TestRollupsElsewhere: a collector that does not archive partition 0 makes none, and one that was suspended puts none.
+func TestRollupsElsewhere(t *testing.T) {
+	b := newRollupBed(t)
+	now := time.Now()
+	b.records(now.Add(-5*time.Hour), now.Add(-3*time.Hour), now.Add(-3*time.Hour))
+	b.config.Partitions.Share = true // nobody has called Own
+	var all *rollups
+	if err := b.rollUpDue(t.Context(), &all); !errors.Is(err, errUnconfirmed) {
+		t.Errorf("a collector that may have been suspended: %v", err)
+	}
+	if got := b.files(t); len(got) != 0 {
+		t.Errorf("it put %q", got)
+	}
+	b.Own(collect.AllPartitions &^ 1)
+	b.take()
+	b.made = nil
+	if err := b.rollUpDue(t.Context(), &all); err != nil || len(b.made) != 0 {
+		t.Errorf("made %v, %v", b.made, err)
+	}
+}
+
+// TestReplace: a file that is put in the place of another one is the new one.
+func TestReplace(t *testing.T) {
+	b, err := openFolder(t.TempDir(), "c1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"old", "new one"} {
+		f := created(t, b)
+		if _, err := f.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second attempt finds nothing to do
+			if err := b.put(t.Context(), "a/b", f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o, err := b.open(t.Context(), "a/b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(io.NewSectionReader(o, 0, o.Size()))
+		if err != nil || !bytes.Equal(got, []byte(text)) {
+			t.Errorf("%q, %v, want %q", got, err, text)
+		}
+		_ = o.Close()
+	}
+}
