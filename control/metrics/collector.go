@@ -33,7 +33,8 @@ func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	r := c.sw.Report()
-	e := emitter{ch}
+	e := emitter{ch, map[string]*family{}}
+	defer e.others()
 	e.gauge("switch_info", "the switch, always 1", 1, "switch", r.Name, "id", fmt.Sprint(r.Id))
 	for _, p := range r.Ports {
 		e.port(p)
@@ -65,7 +66,59 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 }
 
 // emitter sends metrics with the prefix of all.
-type emitter struct{ ch chan<- prometheus.Metric }
+type emitter struct {
+	ch       chan<- prometheus.Metric
+	families map[string]*family // by name
+}
+
+// family is a metric by name, with what is beyond mostSeries of it.
+type family struct {
+	series  int
+	left    int // series of these that were not sent
+	help    string
+	labels  []string // names
+	sum     float64
+	counter bool
+}
+
+const (
+	// mostSeries of a metric are sent: a switch may have thousands of ports of guests and of rules. What is beyond is one series of its own.
+	mostSeries = 1000
+	// othersValue is the label of that one, which no port and no rule is called.
+	othersValue = "(others)"
+)
+
+// beyond notes a series of a metric of which there are enough already; false: it is to be sent.
+func (e emitter) beyond(name, help string, v float64, kind prometheus.ValueType, labels []string) bool {
+	f := e.families[name]
+	if f == nil {
+		f = &family{help: help, labels: labels, counter: kind == prometheus.CounterValue}
+		e.families[name] = f
+	}
+	if f.series < mostSeries {
+		f.series++
+		return false
+	}
+	f.left++
+	f.sum += v
+	return true
+}
+
+// others sends what was beyond: of counters the sum, and of all how many there were.
+func (e emitter) others() {
+	for _, name := range slices.Sorted(maps.Keys(e.families)) {
+		f := e.families[name]
+		if f.left == 0 {
+			continue
+		}
+		if f.counter {
+			values := slices.Repeat([]string{othersValue}, len(f.labels))
+			e.ch <- prometheus.MustNewConstMetric(prometheus.NewDesc("weir_"+name, f.help, f.labels, nil), prometheus.CounterValue, f.sum, values...)
+		}
+		e.ch <- prometheus.MustNewConstMetric(prometheus.NewDesc("weir_metrics_others", "series of a metric that are not shown one by one: of a counter, "+othersValue+" is their sum", []string{"metric"}, nil),
+			prometheus.GaugeValue, float64(f.left), "weir_"+name)
+	}
+}
 
 func (e emitter) port(p *api.Port) {
 	up := 0.
@@ -140,6 +193,9 @@ func (e emitter) send(name, help string, v float64, kind prometheus.ValueType, l
 	for i := 0; i+1 < len(labels); i += 2 {
 		names = append(names, labels[i])
 		values = append(values, strings.ToValidUTF8(labels[i+1], "?"))
+	}
+	if len(names) > 0 && e.beyond(name, help, v, kind, names) {
+		return
 	}
 	desc := prometheus.NewDesc("weir_"+name, help, names, nil)
 	metric, err := prometheus.NewConstMetric(desc, kind, v, values...)
