@@ -237,7 +237,7 @@ func TestFolder(t *testing.T) {
 		t.Errorf("behind: %v", err)
 	}
 	created(t, b)
-	if b, err = openFolder(path, "c1"); err != nil {
+	if _, err = openFolder(path, "c1"); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(filepath.Join(path, stagingFolder, "of-c1")); err != nil || len(left) != 0 {
