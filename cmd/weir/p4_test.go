@@ -142,7 +142,7 @@ actions { preamble { id: 2 name: "ingress.derive.set_parse" } params { id: 1 nam
 		{[]string{"-c", good, "--program", xxhashProgram}, []string{xxhashProgram + `: the program hashes by "xxhash", and the configuration says "crc": use the program for that`}},
 		{[]string{"-c", good, "--program", oldProgram}, []string{oldProgram + `: the program does not say which hash family it has`}},
 		{[]string{"-c", good, "--format", "p4runtime", "--p4info", xxhashInfo}, []string{xxhashInfo + `: the program hashes by "xxhash", and the configuration says "crc"`}},
-		{[]string{"-c", writeFile(t, strings.Replace(p4Switch1, `"packets"`, `"stones"`, 1))}, []string{`s1.toml:19: stages.oblivious: unit = "stones": choose "bytes" or "packets"`}},
+		{[]string{"-c", writeFile(t, strings.Replace(p4Switch1, `"packets"`, `"stones"`, 1))}, []string{`s1.toml:19: stages.oblivious: unit = "stones": choose "bytes", "packets" or "both"`}},
 		{[]string{"-c", good, "--format", "xml"}, []string{`--format "xml": choose commands or p4runtime`}},
 		{[]string{"-c", good, "--json"}, []string{"--json reports what was written: name a file with -o"}},
 		{[]string{"-c", good, "--program", good}, []string{"s1.toml: it is no compiled program for BMv2"}},
