@@ -27,6 +27,7 @@ var Figures = []Figure{
 	{"pint-fig9", "error of latency quantiles against packets, with and without a sketch (PINT, Fig. 9)", pintFig9},
 	{"pint-fig10", "packets to trace paths on real topologies, beside PPM and AMS2 (PINT, Fig. 10)", pintFig10},
 	{"pint-fig11", "path, latency and congestion control together against alone (PINT, Fig. 11)", pintFig11},
+	{"pint-int", "bytes, paths, latencies and congestion control, beside header stacks of INT-MD (PINT, 1 and 2)", pintINT},
 	{"pint-loops", "false reports of loops (PINT, A.4)", pintLoops},
 	{"pint-values", "errors of values in few bits against their bounds (PINT, 4.3 and Appendix C)", pintValues},
 	{"pint-crc", "packets to decode with the hashes of P4 targets, beside XXH64", pintCRC},
