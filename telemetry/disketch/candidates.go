@@ -230,3 +230,69 @@ func (c *Candidate) decode(b []byte) (rest []byte, err error) {
 	copy(c.Key.Dst[:], b[n:2*n])
 	return b[2*n:], nil
 }
+
+// planeBytes are those of a candidate in planes: flow(8) count(8) and the key's version, protocol, ports and addresses.
+const planeBytes = 8 + 8 + 1 + 1 + 2 + 2 + 16 + 16
+
+// appendPlanes appends the other binary form: their number (uvarint), and for each byte of a candidate a row of those of all. Rows of bytes that are
+// the same, or nearly so, compress to nothing.
+func appendPlanes(b []byte, all []Candidate) []byte {
+	b = binary.AppendUvarint(b, uint64(len(all)))
+	start := len(b)
+	b = append(b, make([]byte, planeBytes*len(all))...)
+	for i := range all {
+		each := all[i].fixed()
+		for plane, x := range each {
+			b[start+plane*len(all)+i] = x
+		}
+	}
+	return b
+}
+
+// fixed is a candidate in planeBytes bytes.
+func (c *Candidate) fixed() (b [planeBytes]byte) {
+	binary.LittleEndian.PutUint64(b[:], c.Flow)
+	binary.LittleEndian.PutUint64(b[8:], uint64(c.Count))
+	b[16], b[17] = c.Key.Version, c.Key.Proto
+	binary.LittleEndian.PutUint16(b[18:], c.Key.SrcPort)
+	binary.LittleEndian.PutUint16(b[20:], c.Key.DstPort)
+	copy(b[22:], c.Key.Src[:])
+	copy(b[38:], c.Key.Dst[:])
+	return b
+}
+
+// decodePlanes reads that form from the beginning of b. What the other form cannot say is refused.
+func decodePlanes(b []byte) (all []Candidate, rest []byte, err error) {
+	n, size := binary.Uvarint(b)
+	if size <= 0 || n > maxCandidates || n > uint64(len(b)-size)/planeBytes {
+		return nil, nil, fmt.Errorf("%w: %d candidates in %d bytes", ErrFormat, n, len(b))
+	}
+	b = b[size:]
+	all = make([]Candidate, n)
+	for i := range all {
+		var each [planeBytes]byte
+		for plane := range each {
+			each[plane] = b[plane*int(n)+i]
+		}
+		c := &all[i]
+		c.Flow, c.Count = binary.LittleEndian.Uint64(each[:]), int64(binary.LittleEndian.Uint64(each[8:]))
+		c.Key = Key{Version: each[16], Proto: each[17], SrcPort: binary.LittleEndian.Uint16(each[18:]), DstPort: binary.LittleEndian.Uint16(each[20:])}
+		copy(c.Key.Src[:], each[22:])
+		copy(c.Key.Dst[:], each[38:])
+		addresses, ok := addressBytes(c.Key.Version)
+		if !ok || c.Count <= 0 || addresses == 0 && c.Key != (Key{Version: c.Key.Version}) ||
+			!zero(c.Key.Src[addresses:]) || !zero(c.Key.Dst[addresses:]) {
+			return nil, nil, fmt.Errorf("%w: a candidate that is none", ErrFormat)
+		}
+	}
+	return all, b[planeBytes*int(n):], nil
+}
+
+func zero(b []byte) bool {
+	for _, x := range b {
+		if x != 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -30,8 +30,8 @@ type observation struct {
 	// marks those behind the first.
 	window float64
 	again  bool
-	// count is the raw estimate of that window.
-	count float64
+	// observed is the raw estimate of that window.
+	observed
 	level *level
 }
 
@@ -59,6 +59,9 @@ type composed struct {
 	// noise bounds the standard error that other flows cause; of Count-Min, the
 	// mean error.
 	noise float64
+	// rounded is the standard error that rounding causes, which is in noise; of Count-Min, by how much it makes the
+	// estimate too high at most, which is not.
+	rounded float64
 	// covered is the share of the time of which there is an observation.
 	covered float64
 	// spread is the variance that extrapolation adds, in units of the flow's
@@ -84,9 +87,9 @@ func (c *composer) join(how Composition, from, to float64) composed {
 // them, and holds also where a flow changed its path within the epoch.
 func (c *composer) rows(from, to float64) composed {
 	if c.cover(from, to) {
-		rate, noise, _, _ := c.between(from, to)
-		value := rate * (to - from)
-		return composed{value: value, rows: value, noise: noise * (to - from), covered: 1}
+		r, _ := c.between(from, to)
+		value := r.rate * (to - from)
+		return composed{value: value, rows: value, noise: r.noise * (to - from), rounded: r.rounded * (to - from), covered: 1}
 	}
 	c.edges = append(c.edges[:0], from, to)
 	for i := range c.obs {
@@ -99,11 +102,12 @@ func (c *composer) rows(from, to float64) composed {
 		if a == b {
 			continue
 		}
-		if rate, noise, window, ok := c.between(a, b); ok {
-			sum.value += rate * (b - a)
-			sum.noise += noise * (b - a)
+		if r, ok := c.between(a, b); ok {
+			sum.value += r.rate * (b - a)
+			sum.noise += r.noise * (b - a)
+			sum.rounded += r.rounded * (b - a)
 			sum.covered += b - a
-			sum.spread += (b - a) * (1 - min((b-a)/window, 1))
+			sum.spread += (b - a) * (1 - min((b-a)/r.window, 1))
 		}
 	}
 	if sum.covered > 0 {
@@ -111,6 +115,7 @@ func (c *composer) rows(from, to float64) composed {
 		scale := (to - from) / sum.covered
 		sum.value *= scale
 		sum.noise *= scale
+		sum.rounded *= scale
 		sum.spread += scale - 1
 	}
 	sum.covered /= to - from
@@ -128,11 +133,14 @@ func (c *composer) cover(from, to float64) bool {
 	return len(c.obs) > 0
 }
 
-// between joins the observations that cover the time from a to b: their joint
-// rate, its noise, and the longest time over which one of them is a mean.
-func (c *composer) between(a, b float64) (rate, noise, window float64, ok bool) {
+// joined is what the observations of a time say together: their joint rate, its noise, what rounding has of it or adds to it, and the longest
+// time over which one of them is a mean.
+type joined struct{ rate, noise, rounded, window float64 }
+
+// between joins the observations that cover the time from a to b; false: there are none.
+func (c *composer) between(a, b float64) (r joined, ok bool) {
 	c.rates = c.rates[:0]
-	squares, least := 0.0, math.Inf(1)
+	squares, rounded, least := 0.0, 0.0, math.Inf(1)
 	for i := range c.obs {
 		o := &c.obs[i]
 		if o.from > a || o.to < b {
@@ -140,18 +148,26 @@ func (c *composer) between(a, b float64) (rate, noise, window float64, ok bool) 
 		}
 		c.rates = append(c.rates, o.rate())
 		rho := o.level.rho / o.window
-		squares += rho * rho
-		least = min(least, rho)
-		window = max(window, o.window)
+		off := o.variance() / (o.window * o.window)
+		squares += rho*rho + off
+		rounded += off
+		if rho < least {
+			// The truth is this row's rate at most, and at least that less its error and its rounding; the joint rate is no larger.
+			least, r.rounded = rho, o.below/o.window
+		}
+		r.window = max(r.window, o.window)
 	}
 	n := len(c.rates)
-	if n == 0 {
-		return 0, 0, 0, false
+	switch {
+	case n == 0:
+		return joined{}, false
+	case c.minimum:
+		r.rate, r.noise = slices.Min(c.rates), least
+		return r, true
 	}
-	if c.minimum {
-		return slices.Min(c.rates), least, window, true
-	}
-	return median(c.rates), math.Sqrt(medianVariance(n) * squares / float64(n)), window, true
+	worst := medianVariance(n) / float64(n)
+	r.rate, r.noise, r.rounded = median(c.rates), math.Sqrt(worst*squares), math.Sqrt(worst*rounded)
+	return r, true
 }
 
 // medianVariance is the factor between the mean of the variances of n

@@ -337,7 +337,7 @@ func TestRowsEqualsThePaper(t *testing.T) {
 			n := 1 << r.IntN(5)
 			nm = max(nm, n)
 			s := float64(r.IntN(n)) / float64(n)
-			c.obs = append(c.obs, observation{from: s, to: s + 1/float64(n), window: 1 / float64(n), count: float64(r.IntN(100) - 20), level: &level{rho: 1}})
+			c.obs = append(c.obs, observation{from: s, to: s + 1/float64(n), window: 1 / float64(n), observed: observed{count: float64(r.IntN(100) - 20)}, level: &level{rho: 1}})
 		}
 		got := c.rows(0, 1)
 		if want := slowRows(c.obs, nm, c.minimum); math.Abs(got.value-want) > 1e-9*(1+math.Abs(want)) {

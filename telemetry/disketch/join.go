@@ -19,7 +19,7 @@ func (j *Joiner) Join(kind Kind, how Composition, counts []float64, rows []*Cell
 	c := &j.compose
 	c.minimum, c.packet, c.obs = kinds[kind].minimum, 1, c.obs[:0]
 	for i, count := range counts {
-		c.obs = append(c.obs, observation{to: 1, window: 1, count: count, level: &rows[i].level})
+		c.obs = append(c.obs, observation{to: 1, window: 1, observed: observed{count: count}, level: &rows[i].level})
 	}
 	return max(c.join(how, 0, 1).value, 0)
 }

@@ -64,7 +64,7 @@ func (a *Asker) holdOut(q *Query, flow, epoch uint64, paths Paths) (excess float
 		span := to - from
 		rate := out.rate() * span
 		if c.minimum {
-			rate -= out.level.rho / out.window * span // the mean of its error
+			rate -= (out.level.rho + out.below/2) / out.window * span // the mean of its error
 		}
 		weight := out.level.rho/out.window*span + 1
 		likely := (c.join(Likeliest, from, to).value - rate) / weight

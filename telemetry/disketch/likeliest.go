@@ -6,7 +6,11 @@ import (
 )
 
 // guess is a possible count of a flow in an epoch.
-type guess struct{ count, score float64 }
+type guess struct {
+	count, score float64
+	// numbers is how many counts this one stands for, as rounded cells do not tell them apart.
+	numbers float64
+}
 
 // likeliest joins observations by Bayes' rule. Its hypotheses for the flow's
 // count are 0, what each observation alone says, and what the rows say together; each is
@@ -25,10 +29,10 @@ func (c *composer) likeliest(from, to float64) composed {
 	if len(c.obs) < 2 || sum.covered == 0 {
 		return sum
 	}
-	c.guesses = append(c.guesses[:0], guess{count: 0})
-	c.suggest(sum.value)
+	c.guesses = append(c.guesses[:0], guess{numbers: 1})
+	c.suggest(sum.value, to-from)
 	for i := range c.obs {
-		c.suggest(c.obs[i].rate() * (to - from))
+		c.suggest(c.obs[i].rate()*(to-from), to-from)
 	}
 	whole := c.cover(from, to)
 	best := math.Inf(-1)
@@ -39,7 +43,7 @@ func (c *composer) likeliest(from, to float64) composed {
 			chance = logAdd(math.Log(1-bursty)+chance, math.Log(bursty)+c.burst(g.count, from, to))
 		}
 		// Sizes of flows have a tail of about 1/x.
-		g.score = chance - 2*math.Log1p(g.count)
+		g.score = chance - 2*math.Log1p(g.count) + math.Log(g.numbers)
 		best = max(best, g.score)
 	}
 	weight, mean := 0.0, 0.0
@@ -52,15 +56,31 @@ func (c *composer) likeliest(from, to float64) composed {
 	return sum
 }
 
-// suggest adds a hypothesis, once.
-func (c *composer) suggest(count float64) {
+// suggest adds a hypothesis, once. Where rounded cells may all hold it, it becomes the middle of what they may hold, and stands
+// for all of that.
+func (c *composer) suggest(count, span float64) {
+	low, high := math.Inf(-1), math.Inf(1)
+	for i := range c.obs {
+		o := &c.obs[i]
+		if o.below == 0 && o.above == 0 {
+			continue
+		}
+		scale := span / o.window
+		if a, b := (o.count-o.below)*scale, (o.count+o.above)*scale; a <= count && count <= b {
+			low, high = max(low, a), min(high, b)
+		}
+	}
+	numbers := 1.0
+	if low = max(low, 0); high-low >= 1 && !math.IsInf(high, 1) {
+		count, numbers = (low+high)/2, high-low+1
+	}
 	count = math.Round(max(count, 0))
 	for _, g := range c.guesses {
 		if g.count == count {
 			return
 		}
 	}
-	c.guesses = append(c.guesses, guess{count: count})
+	c.guesses = append(c.guesses, guess{count: count, numbers: numbers})
 }
 
 // even is the logarithm of the chance of the observations, if the flow sends evenly at a rate.
@@ -79,19 +99,44 @@ func (c *composer) evenAt(o *observation, rate float64) float64 {
 	if o.window == 1 {
 		return c.beside(o, mean)
 	}
-	chance := 0.0
-	if o.count >= 0 {
-		if mean == 0 {
-			if o.count == 0 {
-				chance = 1
-			}
-		} else {
-			lg, _ := math.Lgamma(o.count + 1)
-			// Of large counts the terms are rounded to more than their sum.
-			chance = math.Exp(min(o.count*math.Log(mean)-mean-lg, 0))
-		}
+	if o.below > 0 || o.above > 0 {
+		low, high := o.count-o.below, o.count+o.above
+		return math.Log(o.level.clean*poissonBetween(low, high, mean) + math.Exp(o.level.noise.within(math.Round(low-mean), math.Round(high-mean))))
 	}
-	return math.Log(o.level.clean*chance + math.Exp(o.level.noise.log(o.count-mean)))
+	return math.Log(o.level.clean*poissonAt(o.count, mean) + math.Exp(o.level.noise.log(o.count-mean)))
+}
+
+// poissonAt is the chance of a count of a mean.
+func poissonAt(count, mean float64) float64 {
+	switch {
+	case count < 0:
+		return 0
+	case mean == 0:
+		if count == 0 {
+			return 1
+		}
+		return 0
+	}
+	lg, _ := math.Lgamma(count + 1)
+	// Of large counts the terms are rounded to more than their sum.
+	return math.Exp(min(count*math.Log(mean)-mean-lg, 0))
+}
+
+// poissonBetween is the chance of one from low to high: of few the sum, of many that of some at equal distances.
+func poissonBetween(low, high, mean float64) (sum float64) {
+	const most = 8
+	low = max(low, 0)
+	n := high - low + 1
+	if n <= most {
+		for i := range int(max(n, 0)) {
+			sum += poissonAt(low+float64(i), mean)
+		}
+		return sum
+	}
+	for i := range most {
+		sum += poissonAt(math.Floor(low+n*(float64(i)+0.5)/most), mean)
+	}
+	return min(sum*n/most, 1)
 }
 
 // beside is the logarithm of the chance of what an observation has beside a count of the flow, of whose packets it did not count some,
@@ -100,6 +145,9 @@ func (c *composer) beside(o *observation, count float64) float64 {
 	d := o.count - count
 	if c.minimum && d < -0.5 {
 		return impossible
+	}
+	if o.below > 0 || o.above > 0 {
+		return c.besideRounded(o, count)
 	}
 	chance := o.level.noise.log(d)
 	few := leastUnderWay*max(c.packet, 1) + count*mostUnderWay
@@ -110,6 +158,26 @@ func (c *composer) beside(o *observation, count float64) float64 {
 		// Each number of bits is as likely, and each number of so many bits, of either sign.
 		most, size := math.Ilogb(few)+1, math.Ilogb(max(off, 1))
 		chance = logAdd(chance, math.Log(underWay/(2*float64(most)))-float64(size)*math.Ln2)
+	}
+	return chance
+}
+
+// besideRounded is beside of a rounded cell: what it holds is within limits.
+func (c *composer) besideRounded(o *observation, count float64) float64 {
+	low, high := math.Round(o.count-o.below-count), math.Round(o.count+o.above-count)
+	if c.minimum {
+		low = max(low, 0)
+	}
+	chance := o.level.noise.within(low, high)
+	few := leastUnderWay*max(c.packet, 1) + count*mostUnderWay
+	if c.minimum {
+		few *= 2
+	}
+	// What is nearest to the count, other than itself, and as far as packets are under way.
+	if off := max(low, -high, 1); count > 0 && off <= few && high > low {
+		most, size := math.Ilogb(few)+1, math.Ilogb(off)
+		numbers := min(high-low, few)
+		chance = logAdd(chance, math.Log(underWay*numbers/(2*float64(most)))-float64(size)*math.Ln2)
 	}
 	return chance
 }

@@ -22,7 +22,7 @@ func TestBurst(t *testing.T) {
 			level.noise.measure(cells)
 			begin, length := 0, times>>r.IntN(3)
 			begin = length * r.IntN(times/length)
-			whole := observation{from: float64(begin) / times, to: float64(begin+length) / times, window: float64(length) / times, count: float64(r.IntN(40)), level: level}
+			whole := observation{from: float64(begin) / times, to: float64(begin+length) / times, window: float64(length) / times, observed: observed{count: float64(r.IntN(40))}, level: level}
 			if length < times || r.IntN(2) == 0 {
 				c.obs = append(c.obs, whole)
 				continue
@@ -65,7 +65,7 @@ func TestBurstAtOneTime(t *testing.T) {
 	}
 	l := new(level)
 	l.noise.measure(cells)
-	quarter := observation{from: 0, to: 0.25, window: 0.25, count: 20, level: l}
+	quarter := observation{from: 0, to: 0.25, window: 0.25, observed: observed{count: 20}, level: l}
 	chance := func(other observation) float64 {
 		c := composer{obs: []observation{quarter, other}}
 		return c.burst(20, 0, 1)
@@ -92,7 +92,7 @@ func TestPacketsUnderWay(t *testing.T) {
 			c := composer{minimum: minimum}
 			off := max(0.02*sent, min(2, sent-1))
 			for range 5 {
-				c.obs = append(c.obs, observation{to: 1, window: 1, count: math.Round(sent + off*(2*r.Float64()-1)), level: l})
+				c.obs = append(c.obs, observation{to: 1, window: 1, observed: observed{count: math.Round(sent + off*(2*r.Float64()-1))}, level: l})
 			}
 			if got := c.join(Likeliest, 0, 1).value; math.Abs(got-sent) > 1.05*off+0.5 {
 				var counted []float64
@@ -121,7 +121,7 @@ func TestExtremeCounts(t *testing.T) {
 			l.measure(cells)
 			n := math.Ldexp(1, r.IntN(43))
 			from := math.Floor(r.Float64()*n) / n
-			c.obs = append(c.obs, observation{from: from, to: from + 1/n, window: 1 / n, count: counts[r.IntN(len(counts))], level: l})
+			c.obs = append(c.obs, observation{from: from, to: from + 1/n, window: 1 / n, observed: observed{count: counts[r.IntN(len(counts))]}, level: l})
 		}
 		x := c.join(Likeliest, 0, 1)
 		var s Sum
@@ -152,7 +152,7 @@ func TestBytesUnderWay(t *testing.T) {
 			l.noise.measure(cells)
 			c := composer{minimum: minimum, packet: packet}
 			for range 5 {
-				c.obs = append(c.obs, observation{to: 1, window: 1, count: packet * (sent + float64(r.IntN(3)) - 1), level: l})
+				c.obs = append(c.obs, observation{to: 1, window: 1, observed: observed{count: packet * (sent + float64(r.IntN(3)) - 1)}, level: l})
 			}
 			if got := c.join(Likeliest, 0, 1).value; math.Abs(got-packet*sent) > 1.5*packet {
 				t.Fatalf("estimates of at least the truth %v: %g packets: %g bytes", minimum, sent, got)

@@ -21,18 +21,26 @@ func (n *noise) measure(cells []int32) {
 	for _, c := range cells {
 		count[bits.Len32(uint32(max(c, -c)))]++
 	}
-	n.count(&count, len(cells))
+	n.countWhole(&count, len(cells))
+}
+
+func (n *noise) countWhole(count *[33]int, cells int) {
+	var shares [33]float64
+	for b, c := range count {
+		shares[b] = float64(c)
+	}
+	n.count(&shares, cells)
 }
 
 // count takes how many of the cells have an amount of so many bits.
-func (n *noise) count(count *[33]int, cells int) {
+func (n *noise) count(count *[33]float64, cells int) {
 	total := float64(cells + 1)
-	n.clean = float64(count[0]) / total
+	n.clean = count[0] / total
 	for b := range n.size {
 		// There are 2^(b-1) values of b bits, of each sign. Half a cell more keeps
 		// possible what was not seen.
 		values := math.Ldexp(1, b)
-		n.size[b] = math.Log((float64(count[b]) + 0.5) / (total * values))
+		n.size[b] = math.Log((count[b] + 0.5) / (total * values))
 	}
 }
 
@@ -40,4 +48,14 @@ func (n *noise) count(count *[33]int, cells int) {
 func (n *noise) log(d float64) float64 {
 	// A float of 2^64 or more is no uint64.
 	return n.size[min(bits.Len64(uint64(min(math.Abs(d), 1<<32)+0.5)), 32)]
+}
+
+// within is the logarithm of the chance of a noise from low to high, whole numbers.
+func (n *noise) within(low, high float64) float64 {
+	if low == high {
+		return n.log(low)
+	}
+	chance := 0.0
+	eachSize(low, high, func(size int, numbers float64) { chance += numbers * math.Exp(n.size[size]) })
+	return math.Log(chance)
 }

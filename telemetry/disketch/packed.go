@@ -35,6 +35,9 @@ type packed struct {
 	errors    []float64 // by level: Equation 4
 	error     float64   // of all levels
 	scans     []scan    // by level; nil once they are used
+	// Of rounded cells, whose codes are in the body: how, and what is known of each level, nil once it is used.
+	scale    *scale
+	measured []measured
 }
 
 // blockCells is after how many cells a position is noted: a power of two. It costs a
@@ -50,9 +53,9 @@ type scan struct {
 	sizes    [33]int // how many cells have an amount of so many bits
 }
 
-// unpack reads the binary form of rows of a kind, all of it.
-func unpack(kind Kind, body []byte) (*packed, error) {
-	p := &packed{of: kind, nLevels: 1, body: body}
+// unpack reads the binary form of rows of a kind, all of it; of rounded cells by their scale.
+func unpack(kind Kind, body []byte, s *scale) (*packed, error) {
+	p := &packed{of: kind, nLevels: 1, body: body, scale: s}
 	var d *sketch.Reader
 	switch kind {
 	case CountSketch:
@@ -81,6 +84,9 @@ func unpack(kind Kind, body []byte) (*packed, error) {
 		return nil, fmt.Errorf("%d cells of %d levels", cells, p.nLevels)
 	}
 	p.width, p.cellsAt = int(cells)/p.nLevels, len(body)-len(rest)
+	if s != nil {
+		return p, p.scanRounded(rest)
+	}
 	return p, p.scan(rest)
 }
 
@@ -193,6 +199,9 @@ func (s *scan) add(v int64, n uint64) {
 
 // holds is rows.holds.
 func (p *packed) holds(value uint64) bool {
+	if p.scale != nil {
+		return p.holdsRounded(value)
+	}
 	if p.of == UnivMon && uint64(p.total) != value {
 		return false
 	}
@@ -216,6 +225,9 @@ func (p *packed) holds(value uint64) bool {
 
 // prepare makes of the scans what queries need, and forgets them.
 func (p *packed) prepare() []level {
+	if p.scale != nil {
+		return p.prepareRounded()
+	}
 	levels := make([]level, p.nLevels)
 	squares := 0.0
 	for i := range p.scans {
@@ -226,7 +238,7 @@ func (p *packed) prepare() []level {
 			rho = float64(s.sum) / float64(p.width)
 		}
 		p.errors, levels[i].rho = append(p.errors, rho), rho
-		levels[i].count(&s.sizes, p.width)
+		levels[i].countWhole(&s.sizes, p.width)
 	}
 	if p.error = p.errors[0]; p.of == UnivMon {
 		p.error = math.Sqrt(squares / float64(p.width))
@@ -238,15 +250,19 @@ func (p *packed) prepare() []level {
 // blocksOf is how many blocks a level has.
 func (p *packed) blocksOf() int { return (p.width + blockCells - 1) / blockCells }
 
-// estimate is what the sketch's own Estimate says.
-func (p *packed) estimate(flow uint64) float64 {
+// observe is what the sketch's own Estimate says.
+func (p *packed) observe(flow uint64) observed {
 	m := p.family.Uint64(p.seed, flow)
-	v := int64(p.at(p.level(flow), int(hash.Reduce(m, uint64(p.width)))))
+	level, column := p.level(flow), int(hash.Reduce(m, uint64(p.width)))
+	if p.scale != nil {
+		return p.observeRounded(level, column, m&1 != 0)
+	}
+	v := int64(p.at(level, column))
 	if p.of != CountMin {
 		sign := -int64(m & 1)
 		v = (v ^ sign) - sign
 	}
-	return float64(v)
+	return observed{count: float64(v)}
 }
 
 // level is that of a flow.
@@ -257,7 +273,7 @@ func (p *packed) level(flow uint64) int {
 	return univmon.LevelOf(p.family, p.nLevels, p.levelSeed, flow)
 }
 
-// at reads one cell.
+// at reads one cell, of rounded ones its code.
 func (p *packed) at(level, column int) int32 {
 	block := level*p.blocksOf() + column/blockCells
 	b := p.body[p.cellsAt+int(p.blocks[block]):]
@@ -282,6 +298,10 @@ func (p *packed) cells(level int) []int32 {
 	b := p.body[p.cellsAt+int(p.blocks[level*p.blocksOf()]):]
 	for i := range all {
 		v, n := binary.Varint(b)
+		if p.scale != nil {
+			value, _, _ := p.rounded(level, i)
+			v = int64(min(math.Round(value), math.MaxInt32))
+		}
 		all[i], b = int32(v), b[n:]
 	}
 	return all

@@ -55,8 +55,8 @@ func checkPackedOf(t *testing.T, form []byte, family hash.Family) (taken bool) {
 			t.Fatalf("cells of level %d differ", i)
 		}
 		for c, v := range cells {
-			if x.rows.at(i, c) != v || slow.rows.at(i, c) != v {
-				t.Fatalf("cell %d of level %d is %d, not %d", c, i, x.rows.at(i, c), v)
+			if x.rows.at(i, c) != float64(v) || slow.rows.at(i, c) != float64(v) {
+				t.Fatalf("cell %d of level %d is %g, not %d", c, i, x.rows.at(i, c), v)
 			}
 		}
 	}

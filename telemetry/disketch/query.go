@@ -62,6 +62,9 @@ type Answer struct {
 	// Missing does not list gaps of more than 64 epochs of which there are no records
 	// at all; Covered counts them.
 	Missing []Missing
+	// Rounded is what the rounding of cells adds to the error, the standard deviation, where records were made small: Low and High account
+	// for it. 0: cells are whole. Of kinds whose estimates are never too low it is by how much it makes them too high at most.
+	Rounded float64
 	// variance of the value, as far as it comes from other flows and from
 	// extrapolation.
 	variance float64
@@ -150,6 +153,7 @@ type Sum struct {
 	noise, spread, centre float64
 	most                  float64 // the largest composed.spread
 	minimum               bool    // estimates are never too low
+	rounded               float64 // of a minimum, the sum of composed.rounded, else of its squares
 }
 
 // Add adds an epoch to a sum: what records of the query's sketch say of the flow.
@@ -197,8 +201,10 @@ func (r *Sum) add(c *composed, minimum bool) {
 	r.most = max(r.most, c.spread)
 	if r.minimum = minimum; minimum {
 		r.noise += c.noise
+		r.rounded += c.rounded
 	} else {
 		r.noise += c.noise * c.noise
+		r.rounded += c.rounded * c.rounded
 	}
 }
 
@@ -211,10 +217,13 @@ func (r *Sum) Answer(q Query) Answer {
 	}
 	risk := 1 - q.confidence()
 	sum.variance = noise + spread
+	sum.Rounded = r.rounded
 	variance, least := noise+spread, centre
 	if r.minimum {
 		risk /= 2
-		variance, least = spread, centre-noise/risk
+		variance, least = spread, centre-noise/risk-r.rounded
+	} else {
+		sum.Rounded = math.Sqrt(r.rounded)
 	}
 	sum.Low = least - math.Sqrt(variance/risk)
 	sum.High = centre + above(variance/risk, r.most/risk)
@@ -331,14 +340,14 @@ func (a *Asker) observeSubepoch(f *fragmentEpoch, subepoch, flow uint64, segment
 	c.packet = max(c.packet, float64(r.Value)/float64(max(r.Packets, 1)))
 	part := 1 / float64(len(f.records))
 	begin, end := float64(subepoch)*part, float64(subepoch+1)*part
-	count, window, first := r.rows.estimate(flow), 0.0, len(c.obs)
+	count, window, first := r.rows.observe(flow), 0.0, len(c.obs)
 	for i := segment; i < len(a.path); i++ {
 		s := &a.path[i]
 		if i > segment && !slices.Contains(s.Switches, r.Fragment.Switch) {
 			continue
 		}
 		if from, to := max(begin, s.From), min(end, s.To); from < to {
-			c.obs = append(c.obs, observation{from: from, to: to, count: count, level: &r.levels[r.rows.level(flow)], again: len(c.obs) > first})
+			c.obs = append(c.obs, observation{from: from, to: to, observed: count, level: &r.levels[r.rows.level(flow)], again: len(c.obs) > first})
 			window += to - from
 		}
 	}

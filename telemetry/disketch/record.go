@@ -38,7 +38,10 @@ type Record struct {
 	// first. Room is for how many each level had room; 0: none were kept.
 	Candidates []Candidate
 	Room       int
-	rows       rows
+	// Rounding of the cells in the binary form, and of those of a record that was decoded; cells of kinds that are no sums are whole
+	// whatever it says.
+	Rounding Rounding
+	rows     rows
 }
 
 // Kind of the fragment.
@@ -60,7 +63,7 @@ func (r *Record) Error() float64 {
 func (r *Record) Cells(level int) []int32 { return r.rows.cells(level) }
 
 // Estimate is O_R: what the row alone says of a flow in the subepoch.
-func (r *Record) Estimate(flow uint64) float64 { return r.rows.estimate(flow) }
+func (r *Record) Estimate(flow uint64) float64 { return r.rows.observe(flow).count }
 
 // Clone returns a record that shares nothing.
 func (r *Record) Clone() *Record {
@@ -83,15 +86,27 @@ var ErrFormat = errors.New("not a DiSketch record")
 //		with flagSquares: how many Squares(1), these (8 each, IEEE 754, little-endian), and Flows(8, the same)
 //		the rows' own form
 //
+// A record of rounded cells has version 5: behind the seed are the ratio and the least step of the rounding (1 each),
+// candidates are in planes (appendPlanes), and the rows' form is packed by itself, with codes in the place of cells (appendRounded).
+//
 // Versions 1 to 3 are read too. They had this as it is, version 1 without candidates, and version 3 alone with Squares, without Flows.
 const (
 	recordVersion        = 4
+	recordVersionRounded = 5
 	recordVersionSquares = 3
 	recordVersionPlain   = 1
 	flagSingleHop        = 1
 	flagPartial          = 2
 	flagSquares          = 4
+
+	fixedBytes   = 14 // before the first uvarint
+	roundedBytes = 2  // more in a record of rounded cells
 )
+
+// rounded says that the binary form has rounded cells.
+func (r *Record) rounded() bool {
+	return r.Rounding.valid() && (r.rows.rounds() || r.rows.packed != nil && r.rows.packed.scale != nil)
+}
 
 // AppendBinary appends the binary form. It never fails.
 func (r *Record) AppendBinary(b []byte) ([]byte, error) {
@@ -105,12 +120,23 @@ func (r *Record) AppendBinary(b []byte) ([]byte, error) {
 	if r.Squares != nil {
 		flags |= flagSquares
 	}
-	b = append(b, recordVersion, byte(r.Kind()), byte(r.Unit), flags, byte(r.Epochs), r.Log)
+	version := byte(recordVersion)
+	if r.rounded() {
+		version = recordVersionRounded
+	}
+	b = append(b, version, byte(r.Kind()), byte(r.Unit), flags, byte(r.Epochs), r.Log)
 	b = binary.LittleEndian.AppendUint64(b, r.Seed)
+	if version == recordVersionRounded {
+		b = append(b, r.Rounding.Ratio, r.Rounding.Least)
+	}
 	for _, v := range []uint64{r.Fragment.Switch, uint64(r.Fragment.Sketch), r.Epoch, r.Subepoch, r.Packets, r.Value, r.Seen} {
 		b = binary.AppendUvarint(b, v)
 	}
-	text := appendCandidates(binary.AppendUvarint(nil, uint64(r.Room)), r.Candidates)
+	candidates := appendCandidates
+	if version == recordVersionRounded {
+		candidates = appendPlanes
+	}
+	text := candidates(binary.AppendUvarint(nil, uint64(r.Room)), r.Candidates)
 	if r.Squares != nil {
 		text = append(text, byte(len(r.Squares)))
 		for _, x := range r.Squares {
@@ -118,8 +144,23 @@ func (r *Record) AppendBinary(b []byte) ([]byte, error) {
 		}
 		text = binary.LittleEndian.AppendUint64(text, math.Float64bits(r.Flows))
 	}
-	text, err := r.rows.appendBinary(text)
-	return packing.Append(b, text), err
+	switch {
+	case version == recordVersion:
+		text, err := r.rows.appendBinary(text)
+		return packing.Append(b, text), err
+	case r.rows.packed != nil:
+		return packing.Append(packing.Append(b, text), r.rows.packed.body), nil
+	}
+	// Packed by themselves, codes take no bits for what keys are.
+	return packing.Append(packing.Append(b, text), r.rows.appendRounded(nil, newScale(r.Rounding, r.Seed))), nil
+}
+
+// Steps are those by which cells are rounded in the binary form: of large ones beside their value, and of small ones; 0: cells are whole.
+func (r *Record) Steps() (ratio, least float64) {
+	if !r.rounded() {
+		return 0, 0
+	}
+	return float64(r.Rounding.Ratio) / 64, math.Exp2(float64(r.Rounding.Least) / 4)
 }
 
 // decodeSquares reads them from the beginning of b.
@@ -159,7 +200,24 @@ func (r *Record) Use(f hash.Family) {
 
 // UnmarshalBinary sets the record from its binary form, of the family xxhash (see Use), or
 // leaves it alone and says what is wrong: an error that wraps ErrFormat.
-func (r *Record) UnmarshalBinary(b []byte) error { return r.unmarshal(b, decodeRows) }
+func (r *Record) UnmarshalBinary(b []byte) error {
+	n := new(Record)
+	err := n.unmarshal(b, func(kind Kind, b []byte, s *scale) (rows, error) {
+		if s == nil {
+			return decodeRows(kind, b)
+		}
+		p, err := unpack(kind, b, s)
+		return rows{packed: p}, err
+	})
+	if err != nil {
+		return err
+	}
+	if n.rows.packed != nil {
+		n.rows.packed.prepare()
+	}
+	*r = *n
+	return nil
+}
 
 // Decode reads the binary form of a record, which counted by a hash family, for queries: cells stay in that form, in which
 // most take a quarter of the memory, and single ones are read when they are asked for. It keeps b,
@@ -167,11 +225,11 @@ func (r *Record) UnmarshalBinary(b []byte) error { return r.unmarshal(b, decodeR
 // has.
 func Decode(b []byte, f hash.Family) (*Prepared, error) {
 	r := new(Record)
-	err := r.unmarshal(b, func(kind Kind, b []byte) (rows, error) {
+	err := r.unmarshal(b, func(kind Kind, b []byte, s *scale) (rows, error) {
 		if !kind.known() || !kinds[kind].linear {
 			return decodeRows(kind, b)
 		}
-		p, err := unpack(kind, b)
+		p, err := unpack(kind, b, s)
 		return rows{packed: p}, err
 	})
 	if err != nil {
@@ -186,14 +244,23 @@ func Decode(b []byte, f hash.Family) (*Prepared, error) {
 	return x, nil
 }
 
-func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte) (rows, error)) error {
-	if len(b) < 14 || b[0] < recordVersionPlain || b[0] > recordVersion {
-		return fmt.Errorf("%w: %d bytes, not of version %d to %d", ErrFormat, len(b), recordVersionPlain, recordVersion)
+func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte, *scale) (rows, error)) error {
+	if len(b) < fixedBytes+roundedBytes || b[0] < recordVersionPlain || b[0] > recordVersionRounded {
+		return fmt.Errorf("%w: %d bytes, not of version %d to %d", ErrFormat, len(b), recordVersionPlain, recordVersionRounded)
 	}
+	latest := b[0] >= recordVersion
 	n := Record{Unit: Unit(b[2]), Epochs: Epochs(b[4])}
 	n.SingleHop, n.Log, n.Seed = b[3]&flagSingleHop != 0, b[5], binary.LittleEndian.Uint64(b[6:])
 	n.Partial = b[3]&flagPartial != 0
-	kind, flags, rest := Kind(b[1]), b[3], b[14:]
+	kind, flags, rest := Kind(b[1]), b[3], b[fixedBytes:]
+	var rounding *scale
+	if b[0] == recordVersionRounded {
+		n.Rounding = Rounding{Ratio: rest[0], Least: rest[1]}
+		if rest = rest[roundedBytes:]; !n.Rounding.valid() || !kind.known() || !kinds[kind].linear {
+			return fmt.Errorf("%w: cells of %v rounded by %v", ErrFormat, kind, n.Rounding)
+		}
+		rounding = newScale(n.Rounding, n.Seed)
+	}
 	var sketch uint64
 	for _, v := range []*uint64{&n.Fragment.Switch, &sketch, &n.Epoch, &n.Subepoch, &n.Packets, &n.Value, &n.Seen} {
 		var size int
@@ -204,7 +271,7 @@ func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte) (rows, error)
 	}
 	n.Fragment.Sketch = uint16(sketch)
 	switch {
-	case n.Unit > Bytes || flags > flagSingleHop|flagPartial|flagSquares || flags&flagSquares != 0 && b[0] != recordVersion || sketch > 0xffff:
+	case n.Unit > Bytes || flags > flagSingleHop|flagPartial|flagSquares || flags&flagSquares != 0 && !latest || sketch > 0xffff:
 		return fmt.Errorf("%w: unit %d, flags %#x, sketch %d", ErrFormat, n.Unit, flags, sketch)
 	case n.Epochs.Validate() != nil || n.Log > MaxLog || n.Subepoch >= n.N():
 		return fmt.Errorf("%w: subepoch %d of 2^%d in an epoch of 2^%d ns", ErrFormat, n.Subepoch, n.Log, n.Epochs)
@@ -214,10 +281,16 @@ func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte) (rows, error)
 		return fmt.Errorf("%w: %d packets counted of %d seen", ErrFormat, n.Packets, n.Seen)
 	}
 	var err error
-	if b[0] == recordVersion {
+	var cells []byte // of a rounded record
+	if latest {
 		behind := []byte(nil)
 		if rest, behind, err = packing.Cut(rest); err != nil {
 			return fmt.Errorf("%w: %w", ErrFormat, err)
+		}
+		if rounding != nil {
+			if cells, behind, err = packing.Cut(behind); err != nil {
+				return fmt.Errorf("%w: %w", ErrFormat, err)
+			}
 		}
 		if len(behind) != 0 {
 			return fmt.Errorf("%w: %d bytes behind it", ErrFormat, len(behind))
@@ -229,7 +302,11 @@ func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte) (rows, error)
 			return fmt.Errorf("%w: room for %d candidates", ErrFormat, room)
 		}
 		n.Room = int(room)
-		if n.Candidates, rest, err = decodeCandidates(rest[size:]); err != nil {
+		decode := decodeCandidates
+		if rounding != nil {
+			decode = decodePlanes
+		}
+		if n.Candidates, rest, err = decode(rest[size:]); err != nil {
 			return err
 		}
 	}
@@ -237,7 +314,7 @@ func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte) (rows, error)
 		if n.Squares, rest, err = decodeSquares(rest); err != nil {
 			return err
 		}
-		if b[0] == recordVersion {
+		if latest {
 			if n.Flows, rest, err = decodeFlows(rest); err != nil {
 				return err
 			}
@@ -246,7 +323,13 @@ func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte) (rows, error)
 			return fmt.Errorf("%w: second moments of slices in one of %d subepochs", ErrFormat, n.N())
 		}
 	}
-	if n.rows, err = decodeRows(kind, rest); err != nil {
+	if rounding != nil {
+		if len(rest) != 0 {
+			return fmt.Errorf("%w: %d bytes before its cells", ErrFormat, len(rest))
+		}
+		rest = cells
+	}
+	if n.rows, err = decodeRows(kind, rest, rounding); err != nil {
 		return fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	if !n.rows.holds(n.Value) {

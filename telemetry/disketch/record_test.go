@@ -89,7 +89,10 @@ func TestGolden(t *testing.T) {
 	form, _ := r.AppendBinary(nil)
 	plain := r.Clone()
 	plain.Squares = nil
-	for name, b := range map[string][]byte{"record-v2.bin": oldForm(plain), "record-v3.bin": oldForm(r), "record-v4.bin": form} {
+	rounded := r.Clone()
+	rounded.Rounding = Rounding{16, 6}
+	coarse, _ := rounded.AppendBinary(nil)
+	for name, b := range map[string][]byte{"record-v2.bin": oldForm(plain), "record-v3.bin": oldForm(r), "record-v4.bin": form, "record-v5.bin": coarse} {
 		file := filepath.Join("testdata", name)
 		if *update {
 			if err := os.WriteFile(file, b, 0o644); err != nil {
@@ -104,13 +107,16 @@ func TestGolden(t *testing.T) {
 			t.Errorf("%d bytes differ from the %d of %s", len(b), len(want), file)
 		}
 		var got Record
-		if err := got.UnmarshalBinary(want); err != nil || got.Value != r.Value || !slices.Equal(got.Candidates, r.Candidates) || !slices.Equal(got.Cells(0), r.Cells(0)) {
+		if err := got.UnmarshalBinary(want); err != nil || got.Value != r.Value || !slices.Equal(got.Candidates, r.Candidates) || got.Error() != r.Error() || !slices.Equal(got.Cells(0), r.Cells(0)) && got.Rounding == (Rounding{}) {
 			t.Errorf("%s: %v: %+v", name, err, got)
+		}
+		if (got.Rounding == rounded.Rounding) != (name == "record-v5.bin") {
+			t.Errorf("%s has cells rounded by %v", name, got.Rounding)
 		}
 		if has := got.Squares != nil; has != (name != "record-v2.bin") {
 			t.Errorf("%s has second moments: %v", name, has)
 		}
-		if name == "record-v4.bin" && got.Flows != r.Flows {
+		if name >= "record-v4.bin" && got.Flows != r.Flows {
 			t.Errorf("%g flows, want %g", got.Flows, r.Flows)
 		}
 	}

@@ -223,19 +223,19 @@ func (r *rows) reset(seed uint64) {
 	}
 }
 
-// estimate is O_R.
-func (r *rows) estimate(flow uint64) float64 {
+// observe is O_R.
+func (r *rows) observe(flow uint64) observed {
 	switch {
 	case r.packed != nil:
-		return r.packed.estimate(flow)
+		return r.packed.observe(flow)
 	case r.sketch != nil:
-		return float64(r.sketch.Estimate(flow))
+		return observed{count: float64(r.sketch.Estimate(flow))}
 	case r.min != nil:
-		return float64(r.min.Estimate(flow))
+		return observed{count: float64(r.min.Estimate(flow))}
 	case r.other != nil:
-		return float64(r.other.Estimate(flow))
+		return observed{count: float64(r.other.Estimate(flow))}
 	}
-	return float64(r.univ.Estimate(flow))
+	return observed{count: float64(r.univ.Estimate(flow))}
 }
 
 // error is Equation 4, of a level of UnivMon.
@@ -282,14 +282,18 @@ func (r *rows) width() int {
 }
 
 // at is a cell of a level.
-func (r *rows) at(level, column int) int32 {
+func (r *rows) at(level, column int) float64 {
+	if r.packed != nil && r.packed.scale != nil {
+		value, _, _ := r.packed.rounded(level, column)
+		return value
+	}
 	if r.packed != nil {
-		return r.packed.at(level, column)
+		return float64(r.packed.at(level, column))
 	}
 	if r.other != nil {
-		return r.other.Cell(level, column)
+		return float64(r.other.Cell(level, column))
 	}
-	return r.cells(level)[column]
+	return float64(r.cells(level)[column])
 }
 
 // levelSeed is UnivMon's, 0 of other kinds.

@@ -18,7 +18,11 @@ func TestBoundsOverSeeds(t *testing.T) {
 		seeds = 500
 	}
 	const hops, flows = 3, 60
-	for _, kind := range []Kind{CountSketch, CountMin, Tower, Conservative, SuMax} {
+	for _, of := range []struct {
+		kind    Kind
+		rounded bool // cells, by each of the roundings
+	}{{CountSketch, false}, {CountMin, false}, {Tower, false}, {Conservative, false}, {SuMax, false}, {CountSketch, true}, {CountMin, true}} {
+		kind := of.kind
 		var outside [3]int
 		for seed := range uint64(seeds) {
 			r := rand.New(rand.NewPCG(seed, 'b'))
@@ -56,7 +60,11 @@ func TestBoundsOverSeeds(t *testing.T) {
 						c.Add(hashes[rest[0].flow], 1, false)
 						rest = rest[1:]
 					}
-					if err := records.Add(c.Record().Clone()); err != nil {
+					x := c.Record().Clone()
+					if of.rounded {
+						x = roundedBy(t, x, roundings[seed/3%uint64(len(roundings))])
+					}
+					if err := records.Add(x); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -82,9 +90,9 @@ func TestBoundsOverSeeds(t *testing.T) {
 		most := mostOutside + 6*math.Sqrt(mostOutside*(1-mostOutside)/float64(seeds))
 		for how, n := range outside {
 			share := float64(n) / float64(seeds)
-			t.Logf("%v, composition %d: %.2f %% of %d outside", kind, how, 100*share, seeds)
+			t.Logf("%v, rounded %v, composition %d: %.2f %% of %d outside", kind, of.rounded, how, 100*share, seeds)
 			if share > most {
-				t.Errorf("%v, composition %d: %.2f %% of %d outside of bounds of 95 %%", kind, how, 100*share, seeds)
+				t.Errorf("%v, rounded %v, composition %d: %.2f %% of %d outside of bounds of 95 %%", kind, of.rounded, how, 100*share, seeds)
 			}
 		}
 	}

@@ -229,7 +229,7 @@ func (m *fragmentModel) cell(log uint8, r *rand.Rand) float64 {
 		if x.Kind() == UnivMon {
 			level = min(bits.TrailingZeros64(r.Uint64()), len(x.levels)-1)
 		}
-		return float64(x.rows.at(level, r.IntN(x.rows.width())))
+		return x.rows.at(level, r.IntN(x.rows.width()))
 	}
 	if log >= m.log {
 		ratio := math.Ldexp(1, int(m.log)-int(log))
@@ -478,7 +478,7 @@ func (s *targetSearch) observe(t *tried, log uint8, where float64, cell int) {
 	high, _ := slices.BinarySearch(s.arrival, to)
 	s.compose.obs = append(s.compose.obs, observation{
 		from: from, to: to, window: to - from, level: &t.level,
-		count: float64(high-low)*s.size + float64(t.cells[cell]),
+		observed: observed{count: float64(high-low)*s.size + float64(t.cells[cell])},
 	})
 }
 

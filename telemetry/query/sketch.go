@@ -37,6 +37,9 @@ type SketchFrequency struct {
 	Bounded
 	// Covered is the share of the time of which there was a record of the flow.
 	Covered float64 `json:"covered"`
+	// Rounded is what the rounding of cells in records, to keep within the switches' budgets, adds to the standard error, which the bounds
+	// account for; of sketches that are never too low, by how much the value may be too high by it. 0: cells are whole.
+	Rounded float64 `json:"rounded,omitempty"`
 	// Absent are fragments on the path of which a record should be there.
 	Absent []Absent `json:"absent"`
 }
@@ -205,7 +208,7 @@ func (e *Engine) SketchFrequencies(flows []Key) ([]SketchFrequency, error) {
 		}
 		a := asker.Frequency(s.query, e.FlowID(s.query.Hash, flow), path)
 		f := &list[i]
-		f.Bounded, f.Covered = Bounded{a.Value, a.Low, a.High}, a.Covered
+		f.Bounded, f.Covered, f.Rounded = Bounded{a.Value, a.Low, a.High}, a.Covered, a.Rounded
 		for _, sw := range path.switches() {
 			f.Path = append(f.Path, e.Store.Name(sw))
 		}

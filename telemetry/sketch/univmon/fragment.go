@@ -223,11 +223,15 @@ func (f *Fragment) Clone() *Fragment {
 //
 //	header, levels(1) level seed(8) seed(8) total(8), cells of all levels
 func (f *Fragment) AppendBinary(b []byte) ([]byte, error) {
+	return f.cells.AppendBinary(f.AppendHeader(b))
+}
+
+// AppendHeader appends what is before the cells.
+func (f *Fragment) AppendHeader(b []byte) []byte {
 	b = append(sketch.AppendHeader(b, sketch.KindUnivMonFragment), byte(f.Levels()))
 	b = binary.LittleEndian.AppendUint64(b, f.levelSeed)
 	b = binary.LittleEndian.AppendUint64(b, f.seed)
-	b = binary.LittleEndian.AppendUint64(b, uint64(f.total))
-	return f.cells.AppendBinary(b)
+	return binary.LittleEndian.AppendUint64(b, uint64(f.total))
 }
 
 // UnmarshalBinary sets the fragment from its binary form, of the family xxhash (see Use),

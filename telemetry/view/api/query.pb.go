@@ -1375,20 +1375,23 @@ func (x *SampleFrequency) GetBytes() *Bounded {
 
 // SketchFrequency is the fragments' part of a Frequency.
 type SketchFrequency struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FromNs        int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
-	ToNs          int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
-	Confidence    float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	Records       int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
-	Switches      int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
-	Missing       []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
-	Unit          string                 `protobuf:"bytes,10,opt,name=unit,proto3" json:"unit,omitempty"`
-	Path          []string               `protobuf:"bytes,11,rep,name=path,proto3" json:"path,omitempty"`
-	Value         float64                `protobuf:"fixed64,12,opt,name=value,proto3" json:"value,omitempty"`
-	Low           float64                `protobuf:"fixed64,13,opt,name=low,proto3" json:"low,omitempty"`
-	High          float64                `protobuf:"fixed64,14,opt,name=high,proto3" json:"high,omitempty"`
-	Covered       float64                `protobuf:"fixed64,15,opt,name=covered,proto3" json:"covered,omitempty"` // covered is the share of the time of which there was a record of the flow.
-	Absent        []*Absent              `protobuf:"bytes,16,rep,name=absent,proto3" json:"absent,omitempty"`     // absent are fragments on the path of which a record should be there.
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	FromNs     int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	ToNs       int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
+	Confidence float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
+	Records    int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
+	Switches   int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
+	Missing    []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
+	Unit       string                 `protobuf:"bytes,10,opt,name=unit,proto3" json:"unit,omitempty"`
+	Path       []string               `protobuf:"bytes,11,rep,name=path,proto3" json:"path,omitempty"`
+	Value      float64                `protobuf:"fixed64,12,opt,name=value,proto3" json:"value,omitempty"`
+	Low        float64                `protobuf:"fixed64,13,opt,name=low,proto3" json:"low,omitempty"`
+	High       float64                `protobuf:"fixed64,14,opt,name=high,proto3" json:"high,omitempty"`
+	Covered    float64                `protobuf:"fixed64,15,opt,name=covered,proto3" json:"covered,omitempty"` // covered is the share of the time of which there was a record of the flow.
+	Absent     []*Absent              `protobuf:"bytes,16,rep,name=absent,proto3" json:"absent,omitempty"`     // absent are fragments on the path of which a record should be there.
+	// rounded is what the rounding of cells in records, to keep within the switches' budgets, adds to the standard error, which the bounds
+	// account for; of sketches that are never too low, by how much the value may be too high by it. 0: cells are whole.
+	Rounded       *float64 `protobuf:"fixed64,17,opt,name=rounded,proto3,oneof" json:"rounded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1512,6 +1515,13 @@ func (x *SketchFrequency) GetAbsent() []*Absent {
 		return x.Absent
 	}
 	return nil
+}
+
+func (x *SketchFrequency) GetRounded() float64 {
+	if x != nil && x.Rounded != nil {
+		return *x.Rounded
+	}
+	return 0
 }
 
 // Absent is a fragment's epoch of which nothing came, or not the subepoch that
@@ -7408,7 +7418,7 @@ const file_query_proto_rawDesc = "" +
 	"\amissing\x18\x06 \x03(\v2\x16.weir.query.v1.MissingR\amissing\x120\n" +
 	"\apackets\x18\n" +
 	" \x01(\v2\x16.weir.query.v1.BoundedR\apackets\x12,\n" +
-	"\x05bytes\x18\v \x01(\v2\x16.weir.query.v1.BoundedR\x05bytes\"\xf4\x02\n" +
+	"\x05bytes\x18\v \x01(\v2\x16.weir.query.v1.BoundedR\x05bytes\"\x9f\x03\n" +
 	"\x0fSketchFrequency\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7425,7 +7435,10 @@ const file_query_proto_rawDesc = "" +
 	"\x03low\x18\r \x01(\x01R\x03low\x12\x12\n" +
 	"\x04high\x18\x0e \x01(\x01R\x04high\x12\x18\n" +
 	"\acovered\x18\x0f \x01(\x01R\acovered\x12-\n" +
-	"\x06absent\x18\x10 \x03(\v2\x15.weir.query.v1.AbsentR\x06absent\":\n" +
+	"\x06absent\x18\x10 \x03(\v2\x15.weir.query.v1.AbsentR\x06absent\x12\x1d\n" +
+	"\arounded\x18\x11 \x01(\x01H\x00R\arounded\x88\x01\x01B\n" +
+	"\n" +
+	"\b_rounded\":\n" +
 	"\x06Absent\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1a\n" +
 	"\bfragment\x18\x02 \x01(\tR\bfragment\"\x90\x06\n" +
@@ -8276,6 +8289,7 @@ func file_query_proto_init() {
 	}
 	file_query_proto_msgTypes[5].OneofWrappers = []any{}
 	file_query_proto_msgTypes[6].OneofWrappers = []any{}
+	file_query_proto_msgTypes[12].OneofWrappers = []any{}
 	file_query_proto_msgTypes[14].OneofWrappers = []any{}
 	file_query_proto_msgTypes[15].OneofWrappers = []any{}
 	file_query_proto_msgTypes[18].OneofWrappers = []any{}

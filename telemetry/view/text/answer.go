@@ -221,6 +221,9 @@ func printFrequency(w io.Writer, f *query.Frequency) error {
 	if s := f.Sketch; s != nil {
 		text := []string{"", "by the fragments on the path " + strings.Join(s.Path, ", ") + ":",
 			s.Unit + ": " + within(s.Bounded, &s.Basis), fmt.Sprintf("covered: %.1f %% of the time", 100*s.Covered)}
+		if s.Rounded > 0 {
+			text = append(text, fmt.Sprintf("rounded: cells of records are, to keep within the budget, which adds %.4g to the error", s.Rounded))
+		}
 		if err := lines(w, &s.Basis, append(text, Absent(s.Absent)...)...); err != nil {
 			return err
 		}
