@@ -45,8 +45,11 @@ type fragment struct {
 	unmerged uint64
 	loaded   *disketch.Counter // of what was counted in registers
 	search   chan *disketch.Record
+	shape    shape
 
 	records, packets, conflicts atomic.Uint64
+	rounded                     atomic.Uint64 // records
+	cellRatio, cellLeast        atomic.Uint64 // bits of floats: steps of the last record
 	log                         atomic.Uint32
 	assigned                    atomic.Bool
 	assignments, stale          atomic.Uint64
@@ -217,6 +220,13 @@ func (f *fragment) record(r *disketch.Record, at epoch.Slice, missed uint64, par
 	if auto && !r.Partial && r.Squares != nil {
 		f.look(r.Clone())
 	}
+	f.shape.round(r, at.Length())
+	ratio, least := r.Steps()
+	f.cellRatio.Store(math.Float64bits(ratio))
+	f.cellLeast.Store(math.Float64bits(least))
+	if ratio > 0 {
+		f.rounded.Add(1)
+	}
 	emit(&record.Header{
 		Kind: record.DiSketch, Instance: f.id.Sketch,
 		Start: at.Start, Span: at.Length(), Missed: missed, Partial: r.Partial,
@@ -303,6 +313,9 @@ func (f *fragment) metrics(emit func(pipeline.Metric)) {
 	gauge("target_error", "error that the fragment aims at, rho; 0: n is chosen from the traffic", math.Float64frombits(f.target.Load()))
 	gauge("estimated_error", "estimated error of the last subepoch (Equation 4)", math.Float64frombits(f.rho.Load()))
 	count("records_total", "records made", f.records.Load())
+	count("rounded_records_total", "records of which cells are rounded, to keep within the budget", f.rounded.Load())
+	gauge("rounding_ratio", "step to which large cells of the last record are rounded, over their value; 0: they are whole", math.Float64frombits(f.cellRatio.Load()))
+	gauge("rounding_step", "step to which its small cells are rounded; 1 or 0: they are whole", math.Float64frombits(f.cellLeast.Load()))
 	count("counted_packets_total", "packets in the cells of these records", f.packets.Load())
 	count("assignments_total", "numbers of subepochs that came from a collector and were taken", f.assignments.Load())
 	count("stale_assignments_total", "those that were older than the last one, over, or of another sketch or length of epochs", f.stale.Load())
