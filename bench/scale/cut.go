@@ -11,6 +11,8 @@ import (
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/sink"
 	"github.com/weirswitch/weir/telemetry/record"
+
+	sketch "github.com/weirswitch/weir/telemetry/disketch"
 )
 
 // cut is what a switch sends of the second within a budget, and how well that answers.
@@ -20,7 +22,10 @@ type cut struct {
 	Records   float64 // per second
 	Digests   float64 // per second, as they are
 	Flows     float64 // per second, that the sink lists
-	Quality   quality
+	// SketchBytes are those of a record of disketch, and Rounding that of its cells.
+	SketchBytes float64
+	Rounding    sketch.Rounding
+	Quality     quality
 }
 
 // quality are the errors of answers from records.
@@ -35,6 +40,10 @@ type quality struct {
 	Delay, Loss float64
 	// Known is the share of the flows of pathPackets packets or more whose delay over their link is known.
 	Known float64
+	// Sketched is the root of the mean squared error of flows by sketches of five switches, in packets, and SketchedHeavy 1 less the F1 of their heavy hitters.
+	Sketched, SketchedHeavy float64
+	// Entropy is the relative error of the entropy of the flows' shares by UnivMon, the root of the mean square over some networks.
+	Entropy float64
 }
 
 const (
@@ -53,6 +62,9 @@ var qualities = []struct {
 	{"mean_delay_error", "share", "of links, root of the mean square", func(q *quality) float64 { return q.Delay }},
 	{"loss_error", "share", "of links, root of the mean square", func(q *quality) float64 { return q.Loss }},
 	{"flows_with_a_delay", "share", "of flows of 1,000 packets or more", func(q *quality) float64 { return q.Known }},
+	{"sketched_flows_error", "packets", "of flows of 5 switches, root of the mean square", func(q *quality) float64 { return q.Sketched }},
+	{"sketched_heavy_hitters_1_less_f1", "share", "of flows of 0.1 % of a switch's packets or more", func(q *quality) float64 { return q.SketchedHeavy }},
+	{"entropy_error", "share", "of all flows by UnivMon, root of the mean square of 3 networks", func(q *quality) float64 { return q.Entropy }},
 }
 
 // cutAll fills in what answers are from all records, and what each budget leaves.
@@ -60,6 +72,9 @@ func (m *measuring) cutAll() error {
 	condensed, sample := m.condenser.Take(math.MaxInt), m.sampler.Sample()
 	var err error
 	if m.second.Whole, err = m.quality(nil, sample); err != nil {
+		return err
+	}
+	if err := m.crowds.quality(&m.second.Whole, sketch.Rounding{}); err != nil {
 		return err
 	}
 	m.second.Cuts = map[float64]*cut{}
@@ -91,11 +106,13 @@ func (m *measuring) cut(budget float64, condensed []pint.Condensed, sample *obli
 	for i := range condensed {
 		listed += len(condensed[i].Flows)
 	}
-	fixed := float64(m.second.Bytes["disketch"]+m.second.Bytes["status"]) / slice
+	fixed := float64(m.second.Bytes["status"]) / slice
+	sketched := m.counter.Record()
+	cells, usefulCells := float64(sketched.Size(sketch.Rounding{}))/slice, float64(sketched.Size(sketch.Useful))/slice
 	entries := float64(m.second.Bytes["oblivious"]) / slice
 	all := sink.DigestBytes(m.sunk) / slice
-	shares := export.Divide(export.Usable*budget-fixed, []export.Demand{{All: all, Useful: min(all, sink.UsefulBytes(listed)/slice)}, {All: entries, Useful: entries}, {All: points, Useful: points}})
-	c.Bytes, c.Records = fixed, 2/slice
+	shares := export.Divide(export.Usable*budget-fixed, []export.Demand{{All: all, Useful: min(all, sink.UsefulBytes(listed)/slice)}, {All: entries, Useful: entries}, {All: points, Useful: points}, {All: cells, Useful: usefulCells}})
+	c.Bytes, c.Records = fixed, 1/slice
 
 	flows, digests := sink.Room(shares[0] * slice)
 	batches := m.batches(limit(condensed, flows), sink.Share(m.sunk, digests))
@@ -114,6 +131,13 @@ func (m *measuring) cut(budget float64, condensed []pint.Condensed, sample *obli
 	if _, err = add(record.Oblivious, small.AppendBinary); err != nil {
 		return nil, err
 	}
+	sketched.Round(shares[3] * slice)
+	c.Rounding = sketched.Rounding
+	n, err := add(record.DiSketch, sketched.AppendBinary)
+	if err != nil {
+		return nil, err
+	}
+	c.SketchBytes = n * slice
 	if err := m.keep(shares[2]); err != nil {
 		return nil, err
 	}
@@ -124,8 +148,10 @@ func (m *measuring) cut(budget float64, condensed []pint.Condensed, sample *obli
 			}
 		}
 	}
-	c.Quality, err = m.quality(batches, small)
-	return c, err
+	if c.Quality, err = m.quality(batches, small); err != nil {
+		return nil, err
+	}
+	return c, m.crowds.quality(&c.Quality, c.Rounding)
 }
 
 // pointBytes is what all points take per second if they keep so many cells.

@@ -126,6 +126,7 @@ func Run(_ context.Context, o bench.Options) (*bench.Result, error) {
 			continue
 		}
 		name := fmt.Sprintf("budget%g.", s.Budget)
+		r.Add(name+"bytes_per_record.disketch", "bytes", c.SketchBytes, "of rounded cells", bench.Neither)
 		r.Add(name+"bytes_per_second", "bytes/s", c.Bytes, "of one switch", bench.Neither)
 		for _, q := range qualities {
 			r.Add(name+q.metric, q.unit, q.of(&c.Quality), q.text, bench.Neither)

@@ -102,6 +102,9 @@ func simulate(data string, rate float64, ports int, seed uint64) (*second, error
 		}
 	}
 	m.second.PacketBytes = bytes / float64(m.second.Packets)
+	if m.crowds, err = newCrowds(disketch.DefaultConfig().Fragments[0].Memory, m.second.Flows, sizes, seed); err != nil {
+		return nil, err
+	}
 	return m.finish()
 }
 
@@ -119,6 +122,7 @@ type measuring struct {
 	encoder *encode.Encoder
 	flows   map[oblivious.Key]*flow
 	present *flow
+	crowds  crowds
 
 	// Of the flows that end at the switch, of as many as a packet passes switches one.
 	sunk      uint64 // packets
