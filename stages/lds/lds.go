@@ -325,11 +325,11 @@ func (s *stage) measurePlain(b *packet.Batch, from int, pkts []packet.Packet, cu
 		names = b.Flows[from:][:len(pkts)]
 	}
 	n, first, apart := len(pkts), int16(-1), int16(0)
-	if alike(pkts, egress) {
+	if taken, all := s.takeAlike(pkts, names, b.Now); taken {
 		if first = plan.at(&pkts[0], egress); first < 0 {
 			return
 		}
-		named = s.takeAll(pkts, names, b.Now) && named
+		named = all && named
 	} else {
 		var all bool
 		n, first, apart, all = s.takeEach(pkts, names, b.Now, plan)
@@ -356,61 +356,6 @@ func (s *stage) measurePlain(b *packet.Batch, from int, pkts []packet.Packet, cu
 		outside = block.Add(n)
 	}
 	add(&s.refused, bits.OnesCount64(outside))
-}
-
-// alike reports whether packets, at least one, are all alive, of IP, and of one port.
-func alike(pkts []packet.Packet, egress bool) bool {
-	port := [2]uint16{pkts[0].InPort, pkts[0].OutPort}
-	for i := range pkts {
-		p := &pkts[i]
-		if p.Reason != 0 || p.Flags&packet.FlagIP == 0 || egress && p.OutPort != port[1] || !egress && p.InPort != port[0] {
-			return false
-		}
-	}
-	return true
-}
-
-// takeAll notes packets of which each counts, and reports whether names are theirs. Its loops have few enough variables for the processor's
-// registers, which takeEach has not.
-func (s *stage) takeAll(pkts []packet.Packet, names []packet.FlowName, now int64) (named bool) {
-	n := len(pkts)
-	block := &s.block
-	ids, flows, at, bytes := block.ID[:n], block.Flow[:n], block.Time[:n], block.Bytes[:n]
-	names = names[:n]
-	unnamed := uint64(0)
-	for i := range pkts {
-		p, name := &pkts[i], &names[i]
-		ids[i], flows[i], bytes[i] = p.ID, name.Name, p.WireLen
-		unnamed |= name.ID ^ p.ID
-	}
-	timed := 0
-	if s.module.egress {
-		waited := int64(0)
-		for i := range pkts {
-			wait := now - pkts[i].Arrival
-			if wait != 0 {
-				timed++
-			}
-			wait &^= wait >> 63 // no less than 0
-			at[i] = pkts[i].Arrival + wait
-			waited += wait
-		}
-		add(&s.waited, int(waited))
-	} else {
-		for i := range pkts {
-			at[i] = pkts[i].Arrival
-			if pkts[i].Arrival != now {
-				timed++
-			}
-		}
-	}
-	add(&s.timed, timed)
-	if unnamed != 0 {
-		for i := range pkts {
-			s.of[i] = uint8(i)
-		}
-	}
-	return unnamed == 0
 }
 
 // takeEach notes which packets count, n of them, when, and whether names are theirs. If apart is 0, all count at the point first.
