@@ -11,6 +11,9 @@ import (
 
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/oblivious"
+	"github.com/weirswitch/weir/telemetry/query"
+	"github.com/weirswitch/weir/telemetry/record"
+	"github.com/weirswitch/weir/telemetry/store"
 )
 
 // obliviousFig3 measures the relative error of the number of packets in the
@@ -19,9 +22,9 @@ import (
 // An entry takes 64 bytes or so, a register of HyperLogLog and CKY one, and one of Lemiesz'
 // sketch 8: rows named same_memory are of sketches of as many bytes. Rows named same_record are of as many bytes as the sample's
 // record has (record_bytes_per_entry), a register of HyperLogLog in 6 bits. They count one thing
-// only, where a sample has flows of any kind. Rows named calibrated are
-// oblivious.Calibrated, which goes beyond the paper by the switches' own totals, and
-// calibrated_over_hll_same_memory compares both.
+// only, where a sample has flows of any kind. Rows named query are what weir query volume answers from
+// the switches' records, with all defaults: it goes beyond the paper by the switches' own totals (oblivious.Sample.Calibrate), and
+// query_over_hll_same_memory compares both.
 var (
 	obliviousFig3 = volumeFigure("fig3", oblivious.Packets, []string{"hll"}, "routing-oblivious Fig. 3: below HyperLogLog")
 	obliviousFig4 = volumeFigure("fig4", oblivious.Bytes, []string{"cky", "lemiesz"}, "routing-oblivious Fig. 4: below CKY")
@@ -45,15 +48,26 @@ func volumeFigure(name string, unit oblivious.Unit, rivals []string, source stri
 				return nil, err
 			}
 			out = append(out, outcome{recordBytesRow, bytes})
-			e, err := oblivious.Calibrated(unit, 0.05, r.samples...)
-			return append(out, outcome{r.kind.String() + "_calibrated.error", math.Abs(e.Value-truth) / truth}), err
+			asked, err := r.query(unit)
+			if err != nil {
+				return nil, err
+			}
+			inside := 0.
+			if asked.Holds(truth) {
+				inside = 1
+			}
+			return append(out, outcome{r.kind.String() + "_query.error", math.Abs(asked.Value-truth) / truth},
+				outcome{r.kind.String() + "_query.inside", inside}), nil
 		},
 		rival: func(ctx context.Context, o Options, m measures, traces []*obliviousTrace) error {
 			return rivalVolume(ctx, o, m, traces, unit, rivals)
 		},
 		rows: func(m measures, t *table, traces []*obliviousTrace) {
-			m.ratio(t, traces, "error.calibrated_over_"+rivals[0]+"_same_memory", []string{"uwra_calibrated.error", "nwps_calibrated.error"},
-				[]string{rivals[0] + "_same_memory.error"}, 1.3, "beyond "+source+" at equal memory", "lower")
+			m.ratio(t, traces, "error.query_over_"+rivals[0]+"_same_memory", []string{"uwra_query.error", "nwps_query.error"},
+				[]string{rivals[0] + "_same_memory.error"}, 1.3, "weir query volume; beyond "+source+" at equal memory", "lower")
+			m.ratio(t, traces, "error.query_over_union", []string{"uwra_query.error", "nwps_query.error"},
+				[]string{"uwra_union.error", "nwps_union.error"}, 1, "weir query volume over the sample alone", "lower")
+			m.rows(t, traces, []string{"uwra_query.inside", "nwps_query.inside"}, "share", "bounds of 95 % that hold the truth", "higher")
 			m.ratio(t, traces, "error.union_over_"+rivals[0]+"_same_memory", []string{"uwra_union.error", "nwps_union.error"},
 				[]string{rivals[0] + "_same_memory.error"}, 1.3, "the sample alone; "+source+" at equal memory", "lower")
 			for _, rival := range rivals {
@@ -67,13 +81,34 @@ func volumeFigure(name string, unit oblivious.Unit, rivals []string, source stri
 			for _, rival := range rivals {
 				names = append(names, rival+".error")
 			}
-			names = append(names, "uwra_simple.error", "nwps_simple.error", "uwra_union.error", "nwps_union.error", "uwra_calibrated.error", "nwps_calibrated.error")
+			names = append(names, "uwra_simple.error", "nwps_simple.error", "uwra_union.error", "nwps_union.error", "uwra_query.error", "nwps_query.error")
 			for _, rival := range rivals {
 				names = append(names, rival+"_same_memory.error", rival+"_same_record.error")
 			}
 			m.rows(t, traces, names, "relative", source, "lower")
 		},
 	}
+}
+
+// query asks the question of weir query volume, of the records that the switches send.
+func (r *netRun) query(unit oblivious.Unit) (query.Bounded, error) {
+	s := &store.Store{}
+	for i, sample := range r.samples {
+		b, err := record.Append(nil, &record.Header{Kind: record.Oblivious, Switch: uint32(i + 1), Name: fmt.Sprint("s", i+1), Span: 1 << 30}, sample.AppendBinary)
+		if err != nil {
+			return query.Bounded{}, err
+		}
+		s.AddBytes(b)
+	}
+	s.Sort()
+	v, err := (&query.Engine{Store: s}).Volume(nil)
+	if err != nil {
+		return query.Bounded{}, err
+	}
+	if unit == oblivious.Bytes {
+		return v.Bytes, nil
+	}
+	return v.Packets, nil
 }
 
 // recordBytesRow is what a record takes for each entry.

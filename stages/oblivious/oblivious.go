@@ -2,6 +2,7 @@ package oblivious
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -123,7 +124,8 @@ func (s *stage) Process(b *packet.Batch) {
 		s.miss(b)
 		return
 	}
-	packets, bytes := 0, uint64(0)
+	bytes := uint64(0)
+	packets, total, lanes, numbers := 0, uint64(0), uint64(0), uint64(0)
 	// Kept in variables: the compiler has to think that each store may change what lies in memory.
 	mem, weighs := b.Mem, s.module.weighs
 	for from := 0; from < len(b.Pkts); from += oblivious.Block {
@@ -143,14 +145,40 @@ func (s *stage) Process(b *packet.Batch) {
 			}
 		}
 		packets += bits.OnesCount64(living)
+		// A loop of its own: in the one above the sums would not fit into registers.
+		for i := range pkts {
+			alive := -(living >> (i & 63) & 1)
+			n := uint64(s.lengths[i&(oblivious.Block-1)]) & alive // BCE
+			lane := lanesOf[keyProto(&pkts[i])] & alive
+			total += n
+			lanes += (n | n<<32) & lane
+			numbers += lane & (1<<32 | 1)
+		}
 		for m := living & c.main.AdmitsEach(&s.ids, &s.lengths, len(pkts)); m != 0; m &= m - 1 {
 			s.admit(c, b, &pkts[bits.TrailingZeros64(m)])
 		}
 	}
 	c.main.Count(uint64(packets), bytes)
+	if !s.module.keyer.transport { // no key has a protocol
+		lanes, numbers = 0, 0
+	}
+	tcp := oblivious.Totals{Packets: uint64(uint32(numbers)), Bytes: uint64(uint32(lanes))}
+	udp := oblivious.Totals{Packets: numbers >> 32, Bytes: lanes >> 32}
+	c.main.CountClasses(tcp, udp, oblivious.Totals{Packets: uint64(packets) - tcp.Packets - udp.Packets, Bytes: total - tcp.Bytes - udp.Bytes})
 	if c.flows != nil {
 		s.sampleFlows(c, b)
 	}
+}
+
+// lanesOf has the lower half of a word for TCP, the upper one for UDP, and nothing for others: a batch is far from 2^32 packets or bytes.
+var lanesOf = [256]uint64{header.ProtoTCP: math.MaxUint32, header.ProtoUDP: math.MaxUint32 << 32}
+
+// keyProto is the protocol of a packet's 5-tuple, 0 if it has none.
+func keyProto(p *packet.Packet) uint8 {
+	if p.Flags.Has(packet.FlagFragment) && p.Flags.Has(packet.FlagIPv6) {
+		return header.ProtoFragment
+	}
+	return p.Proto
 }
 
 // admit is the path of packets that enter the sample.

@@ -36,6 +36,9 @@ func arrivals(seed uint64, n int) []arrival {
 	out := make([]arrival, n)
 	for i := range out {
 		out[i] = arrival{r.Uint64(), 60 + r.Uint32N(1400), r.Uint32N(50) * r.Uint32N(50)}
+		if i > 100 && i%10 == 0 { // comes again
+			out[i] = out[i-1-int(r.Uint32N(100))]
+		}
 	}
 	return out
 }
@@ -185,6 +188,18 @@ func testRecords(t *testing.T, family hash.Family) {
 				if g := got[at]; g.Threshold != w.Threshold || len(g.Entries) != len(w.Entries) || len(same.Entries) != len(w.Entries) || g.Packets != w.Packets {
 					t.Errorf("%s, %d workers, epoch %d, instance %d: %d entries up to %v of %d packets, want %d up to %v of %d",
 						c.Kind, workers, at[0], at[1], len(g.Entries), g.Threshold, g.Packets, len(w.Entries), w.Threshold, w.Packets)
+				}
+				if at[1] == 0 && !slices.Equal(got[at].Seen, w.Seen) {
+					t.Errorf("%s, %d workers, epoch %d: seen %v times, want %v", c.Kind, workers, at[0], got[at].Seen, w.Seen)
+				}
+				for class, total := range got[at].Classes {
+					want := w.Classes[class]
+					if c.Unit == "packets" {
+						want.Bytes = 0
+					}
+					if at[1] == 0 && total != want {
+						t.Errorf("%s, %d workers, epoch %d, class %d: %+v, want %+v", c.Kind, workers, at[0], class, total, want)
+					}
 				}
 				for i, e := range got[at].Entries {
 					if e != w.Entries[i] {

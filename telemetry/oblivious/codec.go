@@ -15,6 +15,8 @@ import (
 //	packed   (package packing) keys, each once, in the order of their first entries, their number first, a uvarint:
 //	             versions | protocols | source ports | destination ports | sources | destinations, of 4, 16 or 0 bytes each by the version;
 //	         packets' bytes of each entry, uvarints;
+//	         version 3: packets and bytes of each class, uvarints; how many entries were seen more than once, and for each of them
+//	             how many entries are between it and the one before, and how often beyond once it was seen, uvarints;
 //	         key of each entry: its number in Len(keys so far) bits; that number itself: the next one
 //	ranks    by the header's byte: ranksWhole or ranksHashed
 //
@@ -23,14 +25,15 @@ import (
 // Rice's code with k lower bits (quotient in ones, a zero, the lower bits), and what the division of the hash by
 // the packet's weight left, in Len(weight-1) bits. Values are sorted, so their differences take about half of an id.
 //
-// Version 1, of which each entry was
+// Version 2 is written of samples that do not say how often entries were seen. Version 1, of which each entry was
 //
 //	entry   value 64 | id 64 | bytes 32 | proto 8 | key version 8 |
 //	        src port 16 | dst port 16 | src | dst: 4, 16 or 0 bytes each
 //
 // is read too, with 0 for ranks.
 const (
-	version      = 2
+	version      = 3
+	plainVersion = 2
 	wholeVersion = 1
 
 	ranksWhole  = 0
@@ -60,10 +63,14 @@ func (s *Sample) AppendBinary(b []byte) ([]byte, error) {
 		return b, err
 	}
 	le := binary.LittleEndian
-	b = append(b, version, byte(s.Kind), byte(s.Unit), ranksWhole)
-	if hashed {
-		b[len(b)-1] = ranksHashed
+	form, ranksBy := byte(version), byte(ranksWhole)
+	if !s.counted() {
+		form = plainVersion
 	}
+	if hashed {
+		ranksBy = ranksHashed
+	}
+	b = append(b, form, byte(s.Kind), byte(s.Unit), ranksBy)
 	b = le.AppendUint32(b, uint32(s.Size))
 	b = le.AppendUint32(b, uint32(len(s.Entries)))
 	for _, v := range []uint64{s.Seed, s.Threshold.Value, s.Threshold.ID, s.Packets, s.Bytes} {
@@ -96,10 +103,10 @@ func (s *Sample) UnmarshalBinary(b []byte) error {
 		return fmt.Errorf("%w: %d bytes, less than a header", ErrFormat, len(b))
 	}
 	ranks := b[3]
-	if b[0] != version && b[0] != wholeVersion || ranks > ranksHashed || b[0] == wholeVersion && ranks != 0 {
-		return fmt.Errorf("%w: version %d.%d, not %d or %d", ErrFormat, b[0], ranks, wholeVersion, version)
+	if b[0] > version || b[0] < wholeVersion || ranks > ranksHashed || b[0] == wholeVersion && ranks != 0 {
+		return fmt.Errorf("%w: version %d.%d, not %d to %d", ErrFormat, b[0], ranks, wholeVersion, version)
 	}
-	whole := b[0] == wholeVersion
+	whole, counts := b[0] == wholeVersion, b[0] == version
 	le := binary.LittleEndian
 	n := le.Uint32(b[8:])
 	out := Sample{
@@ -111,7 +118,7 @@ func (s *Sample) UnmarshalBinary(b []byte) error {
 	}
 	b = b[headerSize:]
 	if !whole {
-		if err := out.unpack(b, int(n), ranks == ranksHashed); err != nil {
+		if err := out.unpack(b, int(n), ranks == ranksHashed, counts); err != nil {
 			return fmt.Errorf("%w: %w", ErrFormat, err)
 		}
 		if err := out.check(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -19,7 +20,8 @@ func TestCodec(t *testing.T) {
 	for _, c := range kinds {
 		c.Size, c.Seed = 50, 77
 		for _, n := range []int{0, 3, 400} {
-			s := sampler(t, c).addAll(packets(1, n, 10)).Sample()
+			ps := packets(1, n, 10)
+			s := sampler(t, c).addAll(ps).addAll(ps[:n/3]).addAll(ps[:n/9]).Sample() // some come again
 			other, err := Improved(s, sampler(t, c).addAll(packets(2, n, 10)).Sample())
 			if err != nil {
 				t.Fatal(err)
@@ -34,7 +36,8 @@ func TestCodec(t *testing.T) {
 					t.Fatal(err)
 				}
 				got.Hash = want.Hash // which a record's envelope tells
-				if !sameEntries(&got, want) || got.Packets != want.Packets || got.Bytes != want.Bytes {
+				if !sameEntries(&got, want) || got.Packets != want.Packets || got.Bytes != want.Bytes ||
+					want.counted() && (got.Classes != want.Classes || !slices.Equal(got.Seen, want.Seen)) {
 					t.Errorf("%s: a sample of %d packets came back different", c.name(), n)
 				}
 			}
@@ -67,7 +70,13 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, b := range map[string][]byte{"sample-v1.bin": wholeForm(s), "sample-v2.bin": form} {
+	plain := s.Clone()
+	plain.Seen = nil
+	before, err := plain.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{"sample-v1.bin": wholeForm(s), "sample-v2.bin": before, "sample-v3.bin": form} {
 		file := filepath.Join("testdata", name)
 		if *update {
 			if err := os.WriteFile(file, b, 0o644); err != nil {
@@ -82,7 +91,7 @@ func TestGolden(t *testing.T) {
 			t.Errorf("%d bytes differ from the %d of %s", len(b), len(want), file)
 		}
 		var got Sample
-		if err := got.UnmarshalBinary(want); err != nil || !sameEntries(&got, s) {
+		if err := got.UnmarshalBinary(want); err != nil || !sameEntries(&got, s) || got.counted() != (name == "sample-v3.bin") {
 			t.Errorf("%s: %v, %+v", name, err, got)
 		}
 	}
@@ -125,7 +134,7 @@ func TestCodecRefuses(t *testing.T) {
 	}
 	for n := range form {
 		if err := new(Sample).UnmarshalBinary(form[:n]); !errors.Is(err, ErrFormat) {
-			t.Fatalf("the first %d bytes of version 2: %v", n, err)
+			t.Fatalf("the first %d bytes of version 3: %v", n, err)
 		}
 	}
 	for n := range good {
@@ -135,7 +144,8 @@ func TestCodecRefuses(t *testing.T) {
 	}
 	entry := func(i int) int { return headerSize + i*(minEntrySize+32) } // flow 0 has IPv6 addresses
 	for name, change := range map[string]func(b []byte) []byte{
-		"version":         func(b []byte) []byte { b[0] = 3; return b },
+		"version":         func(b []byte) []byte { b[0] = 4; return b },
+		"no version":      func(b []byte) []byte { b[0] = 0; return b },
 		"reserved byte":   func(b []byte) []byte { b[3] = 1; return b },
 		"kind":            func(b []byte) []byte { b[1] = 4; return b },
 		"unit":            func(b []byte) []byte { b[2] = 0; return b },

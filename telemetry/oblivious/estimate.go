@@ -151,11 +151,16 @@ func (s *Sample) HeavyHitters(of Unit, theta, epsilon, delta float64) ([]Flow, e
 	if !(theta > 0 && theta <= 1) || !(epsilon >= 0 && epsilon < 2*theta) {
 		return nil, fmt.Errorf("theta %g, epsilon %g: choose a share in (0, 1], and an error below twice that", theta, epsilon)
 	}
-	volume, err := s.Volume(of, delta)
+	w, err := s.weigher(of)
 	if err != nil {
 		return nil, err
 	}
-	return s.flows(of, delta, (theta-epsilon/2)*volume.Value)
+	// What is proven is proven of the sample alone, without Calibrate.
+	var sum share
+	for i := range w.entries {
+		w.add(&sum, i)
+	}
+	return s.flows(of, delta, (theta-epsilon/2)*sum.value())
 }
 
 // weigher gives the weight of the entries of a sample.
@@ -166,6 +171,7 @@ type weigher struct {
 	limits  []uint64
 	whole   bool // nothing was left out
 	of      Unit
+	adjust  []float64 // see Calibrate; nil: nothing
 }
 
 func (s *Sample) weigher(of Unit) (*weigher, error) {
@@ -173,7 +179,11 @@ func (s *Sample) weigher(of Unit) (*weigher, error) {
 		return nil, fmt.Errorf("%w: it is one of %v, asked for %v", ErrUnit, s.Unit, of)
 	}
 	r := newRanker(Config{Kind: s.Kind, Unit: s.Unit, Seed: s.Seed})
-	return &weigher{r, s.below(), s.Threshold.Value, s.Limits, s.complete(), of}, nil
+	w := &weigher{r, s.below(), s.Threshold.Value, s.Limits, s.complete(), of, nil}
+	if of != Flows {
+		w.adjust = s.adjust[of-Packets]
+	}
+	return w, nil
 }
 
 // part returns what entry i counts, and the probability of its being sampled.
@@ -202,6 +212,9 @@ func (w *weigher) add(s *share, i int) {
 		s.exact += value
 	} else {
 		s.sampled.add(value, p)
+	}
+	if w.adjust != nil {
+		s.adjust += w.adjust[i]
 	}
 }
 

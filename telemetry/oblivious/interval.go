@@ -11,6 +11,8 @@ import (
 type share struct {
 	exact   float64
 	sampled chance
+	// adjust is what Calibrate adds to the value: bounds are those of the sample alone.
+	adjust float64
 }
 
 // chance sums entries that were sampled by chance. One of the value a, sampled with
@@ -38,6 +40,7 @@ func (c *chance) equal() (n, p, value float64) {
 	return c.seen / value, p, value
 }
 
+// value is that of the sample alone.
 func (s *share) value() float64 { return s.exact + s.sampled.seen + s.sampled.unseen }
 
 // reserve is the part of delta that bounds leave unused, since those of unequal
@@ -73,6 +76,9 @@ func (s *share) estimate(largest chance, delta float64) Estimate {
 	// Among many small entries, a few of the largest ones may be missing altogether.
 	_, p, weight = largest.equal()
 	e.High = max(e.High, value+weight*math.Log(risk)/math.Log1p(-p))
+	if s.adjust != 0 {
+		e.Value = min(max(value+s.adjust, e.Low), e.High)
+	}
 	return e
 }
 

@@ -1,10 +1,12 @@
 package oblivious
 
+import "math"
+
 // Simple merges samples into the one that a single sampler of their size would
 // have, had it seen each packet (Section III-B). Sizes may differ: the result
 // has the smallest.
 //
-// Both merges are associative, commutative and idempotent, but for the totals,
+// Both merges are associative, commutative and idempotent, but for the totals and Seen,
 // which they add. Merging may be nested, and workers, switches and epochs be
 // merged in any order. Samples are not changed, nor shared by the result.
 func Simple(samples ...*Sample) (*Sample, error) {
@@ -12,9 +14,23 @@ func Simple(samples ...*Sample) (*Sample, error) {
 	if err != nil {
 		return nil, err
 	}
+	counted := true
+	for _, s := range samples {
+		counted = counted && (s.counted() || s.Packets == 0)
+		for i, t := range s.Classes {
+			out.Classes[i].Packets += t.Packets
+			out.Classes[i].Bytes += t.Bytes
+		}
+	}
+	if !counted {
+		out.Classes = [classes]Totals{}
+	}
 	c := newCursors(samples)
 	for len(out.Entries) < out.Size && c.next(maxRank) {
 		out.Entries = append(out.Entries, c.entry)
+		if counted { // below the threshold each sample has all that was seen
+			out.Seen = append(out.Seen, uint32(min(c.seen, math.MaxUint32)))
+		}
 	}
 	if len(out.Entries) == out.Size {
 		out.Threshold = out.Entries[out.Size-1].Rank
@@ -65,7 +81,8 @@ func empty(samples []*Sample) (*Sample, error) {
 // once: a heap of what is left of each, the smallest head on top.
 type cursors struct {
 	left  []cursor
-	entry Entry // where next is
+	entry Entry  // where next is
+	seen  uint64 // how often it was, of samples that say so
 	// limit is the largest threshold of the samples that have it.
 	limit Rank
 }
@@ -73,6 +90,7 @@ type cursors struct {
 // cursor is what is left of a sample, an entry at least.
 type cursor struct {
 	entries   []Entry
+	seen      []uint32
 	threshold Rank
 }
 
@@ -82,7 +100,7 @@ func newCursors(samples []*Sample) *cursors {
 	c := &cursors{}
 	for _, s := range samples {
 		if len(s.Entries) > 0 {
-			c.left = append(c.left, cursor{s.Entries, s.Threshold})
+			c.left = append(c.left, cursor{s.Entries, s.Seen, s.Threshold})
 		}
 	}
 	for i := len(c.left)/2 - 1; i >= 0; i-- {
@@ -97,7 +115,7 @@ func (c *cursors) next(limit Rank) bool {
 	if len(c.left) == 0 || c.left[0].head().Compare(limit) > 0 {
 		return false
 	}
-	c.entry, c.limit = c.left[0].entries[0], c.left[0].threshold
+	c.entry, c.limit, c.seen = c.left[0].entries[0], c.left[0].threshold, 0
 	c.advance()
 	for len(c.left) > 0 && c.left[0].head() == c.entry.Rank {
 		if other := &c.left[0].entries[0]; other.before(&c.entry) {
@@ -119,6 +137,10 @@ func (e *Entry) before(o *Entry) bool {
 // advance passes the entry on top.
 func (c *cursors) advance() {
 	top := &c.left[0]
+	if len(top.seen) > 0 {
+		c.seen += uint64(top.seen[0])
+		top.seen = top.seen[1:]
+	}
 	if top.entries = top.entries[1:]; len(top.entries) == 0 {
 		last := len(c.left) - 1
 		c.left[0], c.left = c.left[last], c.left[:last]

@@ -223,3 +223,36 @@ func TestUnionLimits(t *testing.T) {
 		t.Errorf("%d entries, want %d, many more than %d", len(u.Entries), i, c.Size)
 	}
 }
+
+// TestWorkersKeepCounts: samples of workers merge into one that says how often its packets were seen, at all workers together,
+// and so may a smaller one of it; not if one of them does not know.
+func TestWorkersKeepCounts(t *testing.T) {
+	for _, c := range kinds {
+		if c.Size = 40; c.Unit == Flows {
+			continue
+		}
+		ps := packets(6, 500, 20)
+		ps = append(ps, ps[:200]...)
+		ps = append(ps, ps[:50]...)
+		one := sampler(t, c).addAll(ps).Sample()
+		workers := []*Sampler{sampler(t, c), sampler(t, c), sampler(t, c)}
+		for i, p := range ps {
+			workers[i%2].Add(p.id, p.bytes, &p.key) // the third has nothing
+		}
+		parts := []*Sample{workers[0].Sample(), workers[1].Sample(), workers[2].Sample()}
+		got, err := Simple(parts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !got.counted() || !slices.Equal(got.Seen, one.Seen) || got.Classes != one.Classes || slices.Max(got.Seen) < 2 {
+			t.Errorf("%s: seen %v of %v, want %v of %v", c.name(), got.Seen, got.Classes, one.Seen, one.Classes)
+		}
+		if got.Shrink(10); !got.counted() || !slices.Equal(got.Seen, one.Seen[:10]) {
+			t.Errorf("%s: of the smaller sample %v", c.name(), got.Seen)
+		}
+		parts[1].Seen = nil
+		if got, err = Simple(parts...); err != nil || got.counted() || got.Seen != nil || got.Classes != [classes]Totals{} {
+			t.Errorf("%s: a worker does not know, and %v of %v, %v", c.name(), got.Seen, got.Classes, err)
+		}
+	}
+}

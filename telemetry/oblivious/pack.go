@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -45,11 +46,65 @@ func (s *Sample) columns() ([]byte, error) {
 			text = column(text, k)
 		}
 	}
-	return append(append(text, lengths...), refs.Bytes()...), nil
+	text = append(text, lengths...)
+	if s.counted() {
+		text = s.appendCounts(text)
+	}
+	return append(text, refs.Bytes()...), nil
 }
 
-// unpack reads n entries of version 2, all of b.
-func (s *Sample) unpack(b []byte, n int, hashed bool) error {
+// appendCounts appends the totals by class, and how often entries were seen.
+func (s *Sample) appendCounts(b []byte) []byte {
+	for _, t := range s.Classes {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, t.Packets), t.Bytes)
+	}
+	again, between := uint64(0), uint64(0)
+	var list []byte
+	for _, n := range s.Seen {
+		if n <= 1 {
+			between++
+			continue
+		}
+		list = binary.AppendUvarint(binary.AppendUvarint(list, between), uint64(n-1))
+		again, between = again+1, 0
+	}
+	return append(binary.AppendUvarint(b, again), list...)
+}
+
+// readCounts reads them, and returns what is behind them.
+func (s *Sample) readCounts(b []byte) ([]byte, error) {
+	ok := true
+	next := func(most uint64) uint64 {
+		v, size := binary.Uvarint(b)
+		if ok = ok && size > 0 && v <= most; !ok {
+			return 0
+		}
+		b = b[size:]
+		return v
+	}
+	for i := range s.Classes {
+		s.Classes[i] = Totals{next(maxTotal), next(maxTotal)}
+	}
+	s.Seen = make([]uint32, len(s.Entries))
+	for i := range s.Seen {
+		s.Seen[i] = 1
+	}
+	at, n := uint64(0), uint64(len(s.Seen))
+	for range next(n) {
+		if at += next(n); !ok || at >= n {
+			return nil, errors.New("an entry that was seen again is beyond the last one")
+		}
+		s.Seen[at] = uint32(1 + next(math.MaxUint32-1))
+		at++
+	}
+	if !ok || !s.counted() {
+		return nil, errors.New("classes are not all packets, or how often entries were seen ends early")
+	}
+	return b, nil
+}
+
+// unpack reads n entries of version 2 or 3, all of b.
+func (s *Sample) unpack(b []byte, n int, hashed, counts bool) error {
 	text, ranks, err := packing.Cut(b)
 	if err != nil {
 		return err
@@ -68,6 +123,11 @@ func (s *Sample) unpack(b []byte, n int, hashed bool) error {
 			return errors.New("a length ends early, or is too large")
 		}
 		s.Entries[i].Bytes, text = uint32(v), text[size:]
+	}
+	if counts {
+		if text, err = s.readCounts(text); err != nil {
+			return err
+		}
 	}
 	refs, used := packing.ReadBits(text), 0
 	for i := range s.Entries {

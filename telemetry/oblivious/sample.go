@@ -19,11 +19,11 @@ type Sample struct {
 	// Hash is the family that ranks are drawn from. The encoding does not name it: who
 	// decodes sets it, by the record's envelope.
 	Hash hash.Family
-	// Packets and Bytes are exact local totals. In a merged sample they are sums,
+	// Packets and Bytes are exact local totals, bytes on the wire. In a merged sample they are sums,
 	// in which a packet counts as often as it was seen.
 	Packets, Bytes uint64
-	// Classes are the totals of classes of protocols, for Calibrated: all of Packets, if all were counted by
-	// protocol. Merged and decoded samples have none.
+	// Classes are the totals of classes of protocols, for Calibrate: all of Packets, if all were counted by
+	// protocol, and their Bytes as entries have them, 0 in samples of packets.
 	Classes [classes]Totals
 	// Threshold is the rank of the last entry, or beyond all ranks if nothing was
 	// left out.
@@ -31,16 +31,27 @@ type Sample struct {
 	// Entries are in increasing order of rank.
 	Entries []Entry
 	// Seen is how often a sampler saw each entry, which is more than once for packets that
-	// came again. Merged and decoded samples have none.
+	// came again. Improved and Union leave it out.
 	Seen []uint32
 	// Limits, made by Union only, are the entries' own threshold values.
 	Limits []uint64
+	// adjust, made by Calibrate only, is what each entry counts beside its own, of packets and of bytes.
+	adjust [2][]float64
 }
 
 // Totals are exact counts of a switch.
 type Totals struct{ Packets, Bytes uint64 }
 
-// classes are those that Calibrated tells apart: TCP, UDP and all others.
+// counted reports that the sample has all that Calibrate needs: how often each entry was seen, and all packets by class.
+func (s *Sample) counted() bool {
+	packets := uint64(0)
+	for _, c := range s.Classes {
+		packets += c.Packets
+	}
+	return s.Unit != Flows && s.Packets > 0 && packets == s.Packets && len(s.Seen) == len(s.Entries)
+}
+
+// classes are those that Calibrate tells apart: TCP, UDP and all others.
 const classes = 3
 
 const protoTCP, protoUDP = 6, 17
@@ -85,12 +96,14 @@ func (s *Sample) Shrink(size int) {
 		return
 	}
 	s.Size, s.Entries, s.Threshold = size, s.Entries[:size], s.Entries[size-1].Rank
+	s.Seen = s.Seen[:min(size, len(s.Seen))]
 }
 
 // Clone returns a copy that shares nothing.
 func (s *Sample) Clone() *Sample {
 	c := *s
 	c.Entries, c.Seen, c.Limits = slices.Clone(s.Entries), slices.Clone(s.Seen), slices.Clone(s.Limits)
+	c.adjust = [2][]float64{slices.Clone(s.adjust[0]), slices.Clone(s.adjust[1])}
 	return &c
 }
 

@@ -46,7 +46,7 @@ func (s *Sampler) Add(id uint64, bytes uint32, key *Key) {
 	}
 }
 
-// CountOf is Count of packets of one protocol, as keys have it.
+// CountOf is Count of packets of one protocol, as keys have it, and CountClasses.
 func (s *Sampler) CountOf(proto uint8, packets, bytes uint64) {
 	c := &s.classes[classOf(proto)]
 	c.Packets += packets
@@ -54,7 +54,16 @@ func (s *Sampler) CountOf(proto uint8, packets, bytes uint64) {
 	s.Count(packets, bytes)
 }
 
-// Count adds to the exact totals, for a batch of packets.
+// CountClasses adds to the exact totals of TCP, UDP and other packets, by the protocols that keys have and the bytes that Insert is
+// given: what all switches on a packet's path agree on. A sample whose packets are all counted so can be calibrated.
+func (s *Sampler) CountClasses(tcp, udp, other Totals) {
+	for i, t := range [classes]Totals{tcp, udp, other} {
+		s.classes[i].Packets += t.Packets
+		s.classes[i].Bytes += t.Bytes
+	}
+}
+
+// Count adds to the exact totals, for a batch of packets: bytes on the wire.
 func (s *Sampler) Count(packets, bytes uint64) {
 	s.packets += packets
 	s.total += bytes

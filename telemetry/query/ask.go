@@ -22,7 +22,7 @@ type Limits struct {
 	Records    int   `json:"records"`    // records, or digests, that are read; 1<<24
 	Bytes      int64 `json:"bytes"`      // of memory beside the store's, about; 1<<30
 	// Entries of samples are joined at most, those of the smallest ranks: beyond, answers
-	// are less exact, and their bounds say so. 1<<17.
+	// are less exact, and their bounds say so. 1<<20.
 	Entries int `json:"entries"`
 }
 

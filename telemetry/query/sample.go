@@ -65,8 +65,8 @@ type unionKey struct {
 	entries int
 }
 
-// unionEntryBytes is what an entry of a union takes, with its limit.
-const unionEntryBytes = 104
+// unionEntryBytes is what an entry of a union takes, with its limit, and what totals add to it.
+const unionEntryBytes = 120
 
 func (e *Engine) unite(of string) (*network, error) {
 	basis, err := e.basis(of)
@@ -114,7 +114,14 @@ func (e *Engine) unite(of string) (*network, error) {
 	if n.union, err = oblivious.Union(parts...); err != nil {
 		return nil, fmt.Errorf("join the switches' samples: %w: give all switches the same kind, unit, seed and hash", err)
 	}
-	return n, nil
+	if n.doubt.excess == 0 { // else the entries' weights mean nothing
+		bySwitch := make([][]*oblivious.Sample, len(order))
+		for i, w := range order {
+			bySwitch[i] = w.parts
+		}
+		n.union.Calibrate(bySwitch)
+	}
+	return n, e.stopped()
 }
 
 func (n *network) delta() float64 { return 1 - n.Confidence }
