@@ -2,7 +2,6 @@ package oblivious
 
 import (
 	"encoding/binary"
-	"math"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -98,9 +97,7 @@ func mustSampler(c oblivious.Config) *oblivious.Sampler {
 }
 
 type stage struct {
-	// What the sampler is asked about at once, in front of what follows so that it begins with a line of the cache.
-	ids     [oblivious.Block]uint64
-	lengths [oblivious.Block]uint32
+	block   block // in front of what follows so that it begins with a line of the cache
 	pending pending
 
 	module *Module
@@ -124,61 +121,25 @@ func (s *stage) Process(b *packet.Batch) {
 		s.miss(b)
 		return
 	}
-	bytes := uint64(0)
-	packets, total, lanes, numbers := 0, uint64(0), uint64(0), uint64(0)
-	// Kept in variables: the compiler has to think that each store may change what lies in memory.
-	mem, weighs := b.Mem, s.module.weighs
+	packets, weighs := 0, s.module.weighs
+	s.block.bytes = 0
+	protos := &s.block.protos
+	if !s.module.keyer.transport {
+		protos = &noProtos
+	}
 	for from := 0; from < len(b.Pkts); from += oblivious.Block {
 		pkts := b.Pkts[from:min(from+oblivious.Block, len(b.Pkts))]
-		living := uint64(0)
-		for i := range pkts {
-			p := &pkts[i]
-			if !counts(p) {
-				continue
-			}
-			k := i & (oblivious.Block - 1) // BCE
-			living |= 1 << k
-			bytes += uint64(p.WireLen)
-			s.ids[k] = p.ID
-			if weighs {
-				s.lengths[k] = length(mem, p)
-			}
-		}
+		living := s.block.fill(pkts, b.Mem, weighs)
 		packets += bits.OnesCount64(living)
-		// A loop of its own: in the one above the sums would not fit into registers.
-		for i := range pkts {
-			alive := -(living >> (i & 63) & 1)
-			n := uint64(s.lengths[i&(oblivious.Block-1)]) & alive // BCE
-			lane := lanesOf[keyProto(&pkts[i])] & alive
-			total += n
-			lanes += (n | n<<32) & lane
-			numbers += lane & (1<<32 | 1)
-		}
-		for m := living & c.main.AdmitsEach(&s.ids, &s.lengths, len(pkts)); m != 0; m &= m - 1 {
+		c.main.CountEach(protos, &s.block.lengths, living)
+		for m := living & c.main.AdmitsEach(&s.block.ids, &s.block.lengths, len(pkts)); m != 0; m &= m - 1 {
 			s.admit(c, b, &pkts[bits.TrailingZeros64(m)])
 		}
 	}
-	c.main.Count(uint64(packets), bytes)
-	if !s.module.keyer.transport { // no key has a protocol
-		lanes, numbers = 0, 0
-	}
-	tcp := oblivious.Totals{Packets: uint64(uint32(numbers)), Bytes: uint64(uint32(lanes))}
-	udp := oblivious.Totals{Packets: numbers >> 32, Bytes: lanes >> 32}
-	c.main.CountClasses(tcp, udp, oblivious.Totals{Packets: uint64(packets) - tcp.Packets - udp.Packets, Bytes: total - tcp.Bytes - udp.Bytes})
+	c.main.Count(uint64(packets), s.block.bytes)
 	if c.flows != nil {
 		s.sampleFlows(c, b)
 	}
-}
-
-// lanesOf has the lower half of a word for TCP, the upper one for UDP, and nothing for others: a batch is far from 2^32 packets or bytes.
-var lanesOf = [256]uint64{header.ProtoTCP: math.MaxUint32, header.ProtoUDP: math.MaxUint32 << 32}
-
-// keyProto is the protocol of a packet's 5-tuple, 0 if it has none.
-func keyProto(p *packet.Packet) uint8 {
-	if p.Flags.Has(packet.FlagFragment) && p.Flags.Has(packet.FlagIPv6) {
-		return header.ProtoFragment
-	}
-	return p.Proto
 }
 
 // admit is the path of packets that enter the sample.

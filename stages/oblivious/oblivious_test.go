@@ -4,11 +4,14 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/telemetry/export"
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -431,6 +434,104 @@ func TestLengthOfThePath(t *testing.T) {
 		}
 		if merged.Threshold != a.Threshold || !slices.Equal(merged.Entries, a.Entries) {
 			t.Errorf("with %d bytes more on the wire the same packets give another sample: %d entries", c.more, len(merged.Entries))
+		}
+	}
+}
+
+// mixed are batches of what parsers make of packets, and of what they do not: of IPv4 and IPv6, fragments, others, dead ones and copies,
+// some of which look like IP in flags that gather does not look at. Each has an IP header of random bytes.
+func mixed(t testing.TB, r *rand.Rand, b *packet.Batch, plain int) {
+	b.Pkts = b.Pkts[:1+r.IntN(packet.BatchSize)]
+	for i := range b.Pkts {
+		p := &b.Pkts[i]
+		l3 := uint16(14 + 4*r.IntN(3))
+		*p = packet.Packet{Addr: uint64(r.IntN(len(b.Mem) - 100)), ID: r.Uint64(), Len: 80, WireLen: r.Uint32(), InQueue: uint8(r.Uint32()), TTL: uint8(r.Uint32()),
+			Proto: [...]uint8{6, 6, 17, 1, uint8(r.Uint32())}[r.IntN(5)], L3: l3, L4: l3 + 20, Payload: l3 + 40, Flags: packet.FlagIPv4 | packet.FlagL4, FlowHash: r.Uint32()}
+		if r.IntN(100) < plain {
+			continue
+		}
+		switch r.IntN(7) {
+		case 0:
+			p.Reason = packet.Reason(1 + r.IntN(200))
+		case 1:
+			p.Flags |= packet.FlagCopy
+		case 2:
+			p.Flags |= packet.FlagFragment
+		case 3:
+			p.Flags = packet.FlagIPv6
+		case 4:
+			p.Flags = packet.FlagIPv6 | packet.FlagFragment | packet.FlagL4
+		case 5:
+			p.Flags = packet.FlagARP | packet.FlagBroadcast
+		case 6:
+			p.Flags, p.Reason = packet.FlagIPv6, packet.Reason(r.IntN(2))
+		}
+	}
+}
+
+// TestGather: with gather the sample and its totals are those without, and those of packets that are counted one by one; and gather reads packets as Go has them.
+func TestGather(t *testing.T) {
+	var p packet.Packet
+	for name, at := range map[string][2]uintptr{
+		"Addr": {unsafe.Offsetof(p.Addr), 0}, "ID": {unsafe.Offsetof(p.ID), 8}, "WireLen": {unsafe.Offsetof(p.WireLen), 28}, "InQueue": {unsafe.Offsetof(p.InQueue), 44},
+		"Reason": {unsafe.Offsetof(p.Reason), 45}, "Proto": {unsafe.Offsetof(p.Proto), 46}, "Flags": {unsafe.Offsetof(p.Flags), 48}, "L3": {unsafe.Offsetof(p.L3), 50},
+		"all": {unsafe.Sizeof(p), 64},
+	} {
+		if at[0] != at[1] {
+			t.Errorf("%s is at %d, not %d", name, at[0], at[1])
+		}
+	}
+	if !gathers {
+		t.Skip("no gather in this build")
+	}
+	defer func() { gathers = true }()
+	for _, unit := range []string{"bytes", "packets"} {
+		for _, key := range []string{"5-tuple", "src"} {
+			var got [2]*oblivious.Sample
+			var want [3]oblivious.Totals
+			var sums oblivious.Totals
+			for way := range got {
+				gathers = way == 0
+				r := rand.New(rand.NewPCG(4, 6))
+				c := DefaultConfig()
+				c.Unit, c.Key, c.Size = unit, key, 500
+				s := module(t, c).Stage(0).(*stage)
+				s.Tick(0)
+				b := newBatch(t)
+				for i := range b.Mem {
+					b.Mem[i] = byte(r.Uint32())
+				}
+				for round := range 300 {
+					mixed(t, r, b, []int{100, 95, 50, 0}[round%4])
+					s.Process(b)
+					for i := range b.Pkts {
+						p := &b.Pkts[i]
+						if way == 0 || !counts(p) {
+							continue
+						}
+						class := 2
+						switch proto := keyProto(p); {
+						case key != "5-tuple":
+						case proto == header.ProtoTCP:
+							class = 0
+						case proto == header.ProtoUDP:
+							class = 1
+						}
+						want[class].Packets++
+						if unit == "bytes" {
+							want[class].Bytes += uint64(length(b.Mem, p))
+						}
+						sums.Packets, sums.Bytes = sums.Packets+1, sums.Bytes+uint64(p.WireLen)
+					}
+				}
+				got[way] = s.worker.Current().main.Sample()
+			}
+			if !reflect.DeepEqual(got[0], got[1]) {
+				t.Errorf("%s, %s: with gather %d entries, %+v, without %d, %+v", unit, key, len(got[0].Entries), got[0].Classes, len(got[1].Entries), got[1].Classes)
+			}
+			if got[0].Classes != want || got[0].Packets != sums.Packets || got[0].Bytes != sums.Bytes {
+				t.Errorf("%s, %s: %+v of %d packets, %d bytes, want %+v of %+v", unit, key, got[0].Classes, got[0].Packets, got[0].Bytes, want, sums)
+			}
 		}
 	}
 }

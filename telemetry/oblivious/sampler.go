@@ -13,7 +13,7 @@ type Sampler struct {
 	config  Config
 	packets uint64
 	total   uint64 // bytes
-	classes [classes]Totals
+	counted counted
 	updates uint64
 	qmax    *qmax
 	heap    *heap  // instead of qmax
@@ -46,21 +46,12 @@ func (s *Sampler) Add(id uint64, bytes uint32, key *Key) {
 	}
 }
 
-// CountOf is Count of packets of one protocol, as keys have it, and CountClasses.
+// CountOf is Count of packets of one protocol, as keys have it, and what CountEach does.
 func (s *Sampler) CountOf(proto uint8, packets, bytes uint64) {
-	c := &s.classes[classOf(proto)]
-	c.Packets += packets
-	c.Bytes += bytes
+	class := classOf(proto)
+	s.counted.packets[class] += packets
+	s.counted.bytes[class][0] += bytes
 	s.Count(packets, bytes)
-}
-
-// CountClasses adds to the exact totals of TCP, UDP and other packets, by the protocols that keys have and the bytes that Insert is
-// given: what all switches on a packet's path agree on. A sample whose packets are all counted so can be calibrated.
-func (s *Sampler) CountClasses(tcp, udp, other Totals) {
-	for i, t := range [classes]Totals{tcp, udp, other} {
-		s.classes[i].Packets += t.Packets
-		s.classes[i].Bytes += t.Bytes
-	}
 }
 
 // Count adds to the exact totals, for a batch of packets: bytes on the wire.
@@ -176,7 +167,7 @@ func (s *Sampler) store() *store {
 // Reset empties the sampler for the next epoch, without giving memory back.
 func (s *Sampler) Reset() {
 	s.packets, s.total, s.updates, s.limit = 0, 0, 0, math.MaxUint64
-	s.classes = [classes]Totals{}
+	s.counted = counted{}
 	if s.heap != nil {
 		s.heap.reset()
 	} else {
@@ -189,7 +180,7 @@ func (s *Sampler) Reset() {
 func (s *Sampler) Sample() *Sample {
 	c := s.config
 	out := &Sample{Kind: c.Kind, Unit: c.Unit, Size: c.Size, Seed: c.Seed, Hash: c.Hash,
-		Packets: s.packets, Bytes: s.total, Classes: s.classes, Threshold: maxRank}
+		Packets: s.packets, Bytes: s.total, Classes: s.counted.totals(), Threshold: maxRank}
 	out.Entries, out.Seen = s.store().smallest(c.Size)
 	if len(out.Entries) == c.Size {
 		out.Threshold = out.Entries[c.Size-1].Rank

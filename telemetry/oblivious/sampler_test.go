@@ -2,6 +2,7 @@ package oblivious
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"os/exec"
@@ -378,4 +379,41 @@ func TestMaintenanceIsRare(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestCountEach: totals by class are those of packets counted one by one, with the bytes that lengths of captures can claim.
+func TestCountEach(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(22, 7))
+		s := sampler(t, Config{Kind: NWPS, Unit: Bytes, Size: 100})
+		var want [classes]Totals
+		var protos [Block]uint8
+		var bytes [Block]uint32
+		for round := range 2000 {
+			for i := range bytes {
+				protos[i] = [...]uint8{protoTCP, protoTCP, protoUDP, 0, 1, 44, 255, uint8(r.Uint32())}[r.IntN(8)]
+				if bytes[i] = r.Uint32N(1500); r.IntN(9) == 0 {
+					bytes[i] = math.MaxUint32 - bytes[i]
+				}
+			}
+			which := [...]uint64{0, math.MaxUint64, 1, 1 << 63, r.Uint64(), r.Uint64() & r.Uint64(), 1<<r.IntN(64) - 1}[round%7]
+			for i := range bytes {
+				if which>>i&1 != 0 {
+					class := &want[classOf(protos[i])]
+					class.Packets, class.Bytes = class.Packets+1, class.Bytes+uint64(bytes[i])
+				}
+			}
+			s.CountEach(&protos, &bytes, which)
+		}
+		if got := s.Sample().Classes; got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		s.Reset()
+		if got := s.Sample().Classes; got != ([classes]Totals{}) {
+			t.Errorf("after Reset %+v", got)
+		}
+		if n := testing.AllocsPerRun(100, func() { s.CountEach(&protos, &bytes, math.MaxUint64) }); n != 0 {
+			t.Errorf("%v allocations", n)
+		}
+	})
 }
