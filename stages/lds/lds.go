@@ -324,17 +324,15 @@ func (s *stage) measurePlain(b *packet.Batch, from int, pkts []packet.Packet, cu
 	if named {
 		names = b.Flows[from:][:len(pkts)]
 	}
-	n, first, apart := len(pkts), int16(-1), int16(0)
-	if taken, all := s.takeAlike(pkts, names, b.Now); taken {
-		if first = plan.at(&pkts[0], egress); first < 0 {
-			return
-		}
-		named = all && named
-	} else {
-		var all bool
-		n, first, apart, all = s.takeEach(pkts, names, b.Now, plan)
-		named = all && named
+	n, first, apart := len(pkts), plan.at(&pkts[0], egress), int16(0)
+	taken, all := false, false
+	if first >= 0 {
+		taken, all = s.takeAlike(pkts, names, b.Now)
 	}
+	if !taken {
+		n, first, apart, all = s.takeEach(pkts, names, b.Now, plan)
+	}
+	named = all && named
 	if n == 0 {
 		return
 	}
