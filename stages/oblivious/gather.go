@@ -14,15 +14,13 @@ type block struct {
 	bytes   uint64                  // on the wire, of all packets so far
 }
 
-// What gather looks at: flags that decide whether it takes a packet, those of each version, and what is in front of what IP says of its length.
+// What gather looks at: flags that decide whether it takes a packet, and those of each version.
 const (
 	decides  = int(packet.FlagCopy | packet.FlagIP)
 	four     = int(packet.FlagIPv4)
 	six      = int(packet.FlagIPv6)
 	fragment = int(packet.FlagFragment)
 
-	before4 = header.EthernetLen
-	before6 = header.EthernetLen + header.IPv6Len
 	// reads is how many bytes of an IP header gather reads.
 	reads = 6
 )

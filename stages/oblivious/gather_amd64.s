@@ -9,6 +9,10 @@
 #define WIRELEN 28
 #define QUEUE 44 // and reason, protocol, TTL, flags of 16 bits, and L3 of 16, from the lowest byte of a word on
 
+// The bytes in front of those that IP says the length of: Ethernet's header, and IPv6's.
+#define BEFORE4 14
+#define BEFORE6 54
+
 // func gather(to *block, pkts *packet.Packet, i, n int, mem *byte, last int, weighs bool) int
 //
 //	SI  the packet    R9  its number    R8  to    DI  memory    R10  bytes on the wire    AX  the word from QUEUE on
@@ -44,7 +48,7 @@ next:
 	JHI done
 	MOVWLZX 2(DI)(DX*1), DX
 	ROLW $8, DX
-	ADDL $const_before4, DX
+	ADDL $BEFORE4, DX
 length:
 	MOVL DX, block_lengths(R8)(R9*4)
 taken:
@@ -75,7 +79,7 @@ others:
 	JHI done
 	MOVWLZX 4(DI)(DX*1), DX
 	ROLW $8, DX
-	ADDL $const_before6, DX
+	ADDL $BEFORE6, DX
 	JMP length
 done:
 	ADDQ R10, block_bytes(R8)
