@@ -14,16 +14,8 @@ type block struct {
 	bytes   uint64                  // on the wire, of all packets so far
 }
 
-// What gather looks at: flags that decide whether it takes a packet, and those of each version.
-const (
-	decides  = int(packet.FlagCopy | packet.FlagIP)
-	four     = int(packet.FlagIPv4)
-	six      = int(packet.FlagIPv6)
-	fragment = int(packet.FlagFragment)
-
-	// reads is how many bytes of an IP header gather reads.
-	reads = 6
-)
+// reads is how many bytes of an IP header gather reads.
+const reads = 6
 
 // fill takes the packets that count, at most oblivious.Block, and returns a bit for each of them.
 func (to *block) fill(pkts []packet.Packet, mem []byte, weighs bool) (living uint64) {

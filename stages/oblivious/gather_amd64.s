@@ -9,6 +9,12 @@
 #define WIRELEN 28
 #define QUEUE 44 // and reason, protocol, TTL, flags of 16 bits, and L3 of 16, from the lowest byte of a word on
 
+// packet.Flags that decide whether gather takes a packet, those of each version, and that of fragments.
+#define DECIDES 0x400c // FlagCopy | FlagIP
+#define FOUR 0x4
+#define SIX 0x8
+#define FRAGMENT 0x20
+
 // The bytes in front of those that IP says the length of: Ethernet's header, and IPv6's.
 #define BEFORE4 14
 #define BEFORE6 54
@@ -25,8 +31,8 @@ TEXT ·gather(SB), NOSPLIT, $0-64
 	MOVQ mem+32(FP), DI
 	MOVQ last+40(FP), R11
 	MOVBLZX weighs+48(FP), BX
-	MOVQ $(const_decides<<32 | 0xff00), R12
-	MOVQ $(const_four<<32), R13
+	MOVQ $(DECIDES<<32 | 0xff00), R12
+	MOVQ $(FOUR<<32), R13
 	XORL R10, R10
 	MOVQ R9, AX
 	SHLQ $6, AX
@@ -65,11 +71,11 @@ others:
 	SHRQ $32, DX // with a reason, the shifted word may look right: so this is compared too
 	TESTL $0xff00, AX
 	JNE done
-	CMPL DX, $const_six
+	CMPL DX, $SIX
 	JNE done
 	MOVQ AX, DX
 	SHRQ $32, DX
-	TESTL $const_fragment, DX
+	TESTL $FRAGMENT, DX
 	JNE done
 	TESTL BX, BX
 	JEQ taken
