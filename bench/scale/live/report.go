@@ -144,5 +144,6 @@ func (r *run) questionRows(b *bench.Result, kind int) {
 		b.Add(name+"_ms."+phaseNames[p], "ms", median(t.ms), what, bench.Neither)
 	}
 	right := map[int]string{askPath: "certain and wrong", askHeavy: "without one of the flows that send most, and without saying that something is missing"}[kind]
+	b.Add(name+".asked", "questions", float64(all.right+all.none+all.wrong+all.refused), "of which the rows of phases say what became", bench.Higher)
 	b.Add(name+".wrong", "answers", float64(all.wrong), right, bench.Lower)
 }
