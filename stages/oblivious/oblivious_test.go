@@ -475,7 +475,7 @@ func TestGather(t *testing.T) {
 	for name, at := range map[string][2]uintptr{
 		"Addr": {unsafe.Offsetof(p.Addr), 0}, "ID": {unsafe.Offsetof(p.ID), 8}, "WireLen": {unsafe.Offsetof(p.WireLen), 28}, "InQueue": {unsafe.Offsetof(p.InQueue), 44},
 		"Reason": {unsafe.Offsetof(p.Reason), 45}, "Proto": {unsafe.Offsetof(p.Proto), 46}, "Flags": {unsafe.Offsetof(p.Flags), 48}, "L3": {unsafe.Offsetof(p.L3), 50},
-		"all": {unsafe.Sizeof(p), 64},
+		"all":               {unsafe.Sizeof(p), 64},
 		"FlagCopy | FlagIP": {uintptr(packet.FlagCopy | packet.FlagIP), 0x400c}, "FlagIPv4": {uintptr(packet.FlagIPv4), 4}, "FlagIPv6": {uintptr(packet.FlagIPv6), 8},
 		"FlagFragment": {uintptr(packet.FlagFragment), 0x20}, "IPv6Len": {header.EthernetLen + header.IPv6Len, 54},
 	} {
