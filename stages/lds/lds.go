@@ -338,6 +338,11 @@ func (s *stage) measurePlain(b *packet.Batch, from int, pkts []packet.Packet, cu
 	}
 	add(&s.measured, n)
 	if !named {
+		if taken {
+			for i := range pkts {
+				s.of[i] = uint8(i)
+			}
+		}
 		s.name(b, pkts, n)
 	}
 	if s.weighed {

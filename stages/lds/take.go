@@ -44,11 +44,6 @@ func (s *stage) takeAlike(pkts []packet.Packet, names []packet.FlowName, now int
 	}
 	add(&s.timed, timed)
 	add(&s.waited, int(how.waited))
-	if how.unnamed != 0 {
-		for i := range pkts {
-			s.of[i] = uint8(i)
-		}
-	}
 	return true, how.unnamed == 0
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // wide says that the processor has what straight_amd64.s needs. It is a variable for tests to compare both.
-var wide = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasBMI2
+var wide = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasBMI1 && cpu.X86.HasBMI2
 
 // gather takes the run at the beginning of n packets, 1 to what the block has room for, and returns its length. It reads no shim
 // behind the last offset into memory. It does what plain does.
