@@ -24,7 +24,7 @@ func (s *stage) takeAlike(pkts []packet.Packet, names []packet.FlowName, now int
 	if egress {
 		how.mask, how.ports, how.egress = 0xff00_0000_ffff, uint64(pkts[0].OutPort), ^uint64(0)
 	}
-	if assembled {
+	if takes {
 		if take(&how, &pkts[0], &names[0], n, &block.ID[0], &block.Flow[0], &block.Time[0], &block.Bytes[0]) < n {
 			return false, false
 		}

@@ -4,8 +4,8 @@ package lds
 
 import "github.com/weirswitch/weir/pipeline/packet"
 
-// assembled says that take is there. It is a variable for tests to compare both.
-var assembled = true
+// takes says that take is there. It is a variable for tests to compare both.
+var takes = true
 
 // take notes the packets that are alike, up to the first that is not, of n, at least one, and returns how many: it does what alike and takeAll do.
 //

@@ -18,11 +18,11 @@ func TestTake(t *testing.T) {
 		unsafe.Offsetof(name.Name) != 8 || unsafe.Sizeof(name) != 16 {
 		t.Error("fields are not where take_amd64.s reads them")
 	}
-	has := assembled
+	has := takes
 	if !has {
 		t.Skip("there is no assembly for this processor")
 	}
-	defer func() { assembled = has }()
+	defer func() { takes = has }()
 	r := rand.New(rand.NewPCG(28, 1))
 	counts := [2]int{}
 	for round := range 20_000 {
@@ -58,7 +58,7 @@ func TestTake(t *testing.T) {
 		}
 		var said [2][2]bool
 		for way, s := range stages {
-			assembled = way == 1
+			takes = way == 1
 			said[way][0], said[way][1] = s.takeAlike(pkts, names, now)
 		}
 		if said[0] != said[1] {

@@ -98,7 +98,7 @@ func (s *stage) ids(b *packet.Batch) {
 		keptUnfragmented = 0xff1f_0000_0000
 	}
 	for i := 0; i < len(pkts); i++ {
-		if wide {
+		if gathers {
 			taken := gather(q, &pkts[0], i, len(pkts), n, &mem[0], now, kept, keptUnfragmented)
 			n += taken
 			if i += taken; i == len(pkts) {

@@ -182,14 +182,14 @@ func TestSeedAndCarrier(t *testing.T) {
 // TestIDsOfABatch compares the ids of batches, longer ones than a block too,
 // whose packets are plain, of other kinds and dropped, with hashes of IDBlock.
 func TestIDsOfABatch(t *testing.T) {
-	has := wide
-	defer func() { wide = has }()
-	for _, wide = range []bool{false, true} {
-		if wide && !has {
+	has := gathers
+	defer func() { gathers = has }()
+	for _, gathers = range []bool{false, true} {
+		if gathers && !has {
 			t.Log("there is no assembly for this processor: not all ways are tested")
 			continue
 		}
-		t.Run(fmt.Sprintf("wide=%v", wide), testIDs)
+		t.Run(fmt.Sprintf("gather=%v", gathers), testIDs)
 	}
 }
 

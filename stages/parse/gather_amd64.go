@@ -4,8 +4,8 @@ package parse
 
 import "github.com/weirswitch/weir/pipeline/packet"
 
-// wide says that gather is there. It is a variable for tests to compare both.
-var wide = true
+// gathers says that gather is there. It is a variable for tests to compare both.
+var gathers = true
 
 // gather fills in the words of the first packets of pkts[from:n] that are alive and plain, up to the first that is not or until q is full,
 // and returns how many; q has k already. Arrivals of 0 become now, also that of the packet at which it ends. Of the IP header's second

@@ -4,7 +4,7 @@ package parse
 
 import "github.com/weirswitch/weir/pipeline/packet"
 
-var wide = false
+var gathers = false
 
 func gather(*plainBlocks, *packet.Packet, int, int, int, *byte, int64, uint64, uint64) int {
 	panic("parse: gather is for amd64")

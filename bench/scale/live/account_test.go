@@ -6,7 +6,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
-// TestAccount: what is in the stream once, again, by nobody, and not at all is counted so, and is a fault but where it is counted as dropped.
+// TestAccount: what is in the stream once, again, without a sender, and not at all is counted so, and is a fault but where it is counted as dropped.
 func TestAccount(t *testing.T) {
 	encoded := func(sw uint32) []byte {
 		b, err := record.Append(nil, &record.Header{Kind: record.Status, Switch: sw, Name: "s", Span: 1}, func(b []byte) ([]byte, error) { return append(b, "body"...), nil })
@@ -31,7 +31,7 @@ func TestAccount(t *testing.T) {
 		t.Errorf("%+v: %v", s, m.fault(dropped))
 	}
 	if m.fault(nil) == nil || s.unaccounted(nil) != 1 {
-		t.Error("a record that nobody counted is missing, and it is no fault")
+		t.Error("a record that was not counted is missing, and it is no fault")
 	}
 	s.take(marks, encoded(1))
 	if s.again != 1 || m.fault(dropped) == nil {
@@ -40,7 +40,7 @@ func TestAccount(t *testing.T) {
 	s.again = 0
 	s.take(marks, encoded(9))
 	if s.strange != 1 || m.fault(dropped) == nil {
-		t.Errorf("%+v: nobody wrote it", s)
+		t.Errorf("%+v: no switch wrote it", s)
 	}
 	s.strange = 0
 	s.take(marks, []byte("no record"))

@@ -224,7 +224,7 @@ func TestRollupsElsewhere(t *testing.T) {
 	b := newRollupBed(t)
 	now := time.Now()
 	b.records(now.Add(-5*time.Hour), now.Add(-3*time.Hour), now.Add(-3*time.Hour))
-	b.config.Partitions.Share = true // nobody has called Own
+	b.config.Partitions.Share = true // Own has not been called
 	var all *rollups
 	if err := b.rollUpDue(t.Context(), &all); !errors.Is(err, errUnconfirmed) {
 		t.Errorf("a collector that may have been suspended: %v", err)
