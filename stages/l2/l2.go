@@ -209,12 +209,19 @@ func (s *stage) decide(b *packet.Batch) (floods int) {
 
 // gather finds the packets' VLANs and keys. Packets of VLANs that their port does not carry are dropped.
 func (s *stage) gather(b *packet.Batch, pkts []packet.Packet) {
-	for i := range pkts {
+	for i := 0; i < len(pkts); i++ {
+		in := &s.ports[pkts[i].InPort]
+		if wide && in.open && len(b.Mem) >= 16 {
+			i = gather(&s.keys, &pkts[0], i, len(pkts), &b.Mem[0], len(b.Mem)-16, pkts[i].InPort, keyTag(in.pvid))
+			if i >= len(pkts) {
+				break
+			}
+			in = &s.ports[pkts[i].InPort]
+		}
 		p := &pkts[i]
 		if p.Reason != 0 {
 			continue
 		}
-		in := &s.ports[p.InPort]
 		vlan := in.pvid
 		if p.Flags.Has(packet.FlagVLAN) || !in.open {
 			if vlan = in.classify(p); !in.has(vlan) {
@@ -231,7 +238,13 @@ func (s *stage) gather(b *packet.Batch, pkts []packet.Packet) {
 func (s *stage) look(b *packet.Batch, pkts []packet.Packet) (floods int) {
 	t, l, mark, tagging := s.fdb, &s.search.first, s.mark, s.tagging
 	nameBits, ports := t.name, t.ports
-	for i := range pkts {
+	for i := 0; i < len(pkts); i++ {
+		if wide && !tagging && !s.learned {
+			i = straight(&s.search, &pkts[0], i, len(pkts), nameBits, ports, mark)
+			if i >= len(pkts) {
+				break
+			}
+		}
 		p := &pkts[i]
 		if p.Reason != 0 {
 			continue

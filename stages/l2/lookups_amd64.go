@@ -2,7 +2,11 @@
 
 package l2
 
-import "golang.org/x/sys/cpu"
+import (
+	"golang.org/x/sys/cpu"
+
+	"github.com/weirswitch/weir/pipeline/packet"
+)
 
 // wide says that the processor compares four words at once. It is a variable for tests to compare both.
 var wide = cpu.X86.HasAVX2 && cpu.X86.HasBMI1
@@ -20,3 +24,15 @@ func touchWide(buckets *bucket, l *lookups, n int)
 
 //go:noescape
 func matchWide(buckets *bucket, l *lookups, n int, name uint64) (missed int)
+
+// gather finds the keys of the first packets of pkts[i:n] that live, have no tag, arrived at port from and begin at last, an offset into
+// memory, or in front of it; it returns where it ended. They are of the VLAN that tag is the keys' of.
+//
+//go:noescape
+func gather(keys *[maxLookups]uint64, pkts *packet.Packet, i, n int, mem *byte, last int, from uint16, tag uint64) int
+
+// straight does what look does for the first packets of pkts[i:n] that live, whose source is where it was and as recently as mark, and
+// whose destination is behind another port; it returns where it ended. name and ports are the table's masks of an entry's parts.
+//
+//go:noescape
+func straight(s *search, pkts *packet.Packet, i, n int, name, ports uint64, mark uint8) int

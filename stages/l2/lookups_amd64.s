@@ -3,6 +3,112 @@
 #include "go_asm.h"
 #include "textflag.h"
 
+// Offsets of what is read of a packet.Packet, which is 64 bytes; TestStraight fails if they are others.
+#define ADDR 0
+#define OUTPORT 40
+#define INPORT 42
+#define QUEUE 44 // and reason, protocol, TTL and flags of 16 bits, from the lowest byte of a word on
+
+// A reason, or FlagVLAN, in that word.
+#define LEAVES (1<<32 | 0xff00)
+
+// order brings the source's bytes into the first word, and the destination's into the second.
+DATA order<>+0(SB)/8, $0x80800b0a09080706
+DATA order<>+8(SB)/8, $0x8080050403020100
+GLOBL order<>(SB), RODATA|NOPTR, $16
+
+// func gather(keys *[maxLookups]uint64, pkts *packet.Packet, i, n int, mem *byte, last int, from uint16, tag uint64) int
+TEXT ·gather(SB), NOSPLIT, $0-72
+	MOVQ keys+0(FP), R8
+	MOVQ pkts+8(FP), SI
+	MOVQ i+16(FP), R9
+	MOVQ n+24(FP), CX
+	MOVQ mem+32(FP), DI
+	MOVQ last+40(FP), R11
+	MOVWLZX from+48(FP), BX
+	VMOVQ tag+56(FP), X2
+	VPUNPCKLQDQ X2, X2, X2
+	VMOVDQU order<>(SB), X1
+	MOVQ $LEAVES, R12
+	MOVQ R9, AX
+	SHLQ $4, AX
+	ADDQ AX, R8
+	MOVQ R9, AX
+	SHLQ $6, AX
+	ADDQ AX, SI
+next:
+	CMPQ R9, CX
+	JGE done
+	MOVWLZX INPORT(SI), AX
+	MOVQ ADDR(SI), DX
+	CMPL AX, BX
+	JNE done
+	TESTQ R12, QUEUE(SI)
+	JNE done
+	CMPQ DX, R11
+	JHI done
+	VMOVDQU (DI)(DX*1), X0
+	VPSHUFB X1, X0, X0
+	VPOR X2, X0, X0
+	VMOVDQU X0, (R8)
+	ADDQ $16, R8
+	ADDQ $64, SI
+	INCQ R9
+	JMP next
+done:
+	MOVQ R9, ret+64(FP)
+	RET
+
+// func straight(s *search, pkts *packet.Packet, i, n int, name, ports uint64, mark uint8) int
+//
+//	DX  two lookups: the source's, and the destination's behind it    AX  an entry    BX  what it is to be    DI  the port of arrival
+TEXT ·straight(SB), NOSPLIT, $0-64
+	MOVQ s+0(FP), R8
+	MOVQ pkts+8(FP), SI
+	MOVQ i+16(FP), R9
+	MOVQ n+24(FP), CX
+	MOVQ name+32(FP), R10
+	MOVQ ports+40(FP), R11
+	MOVBLZX mark+48(FP), R12
+	LEAQ search_first(R8), R13
+	MOVQ $0xff00, R15
+	MOVQ R9, DX
+	ADDQ DX, DX
+	MOVQ R9, AX
+	SHLQ $6, AX
+	ADDQ AX, SI
+next:
+	CMPQ R9, CX
+	JGE done
+	TESTL R15, QUEUE(SI)
+	JNE done
+	MOVWLZX INPORT(SI), DI
+	MOVQ lookups_names(R13)(DX*8), BX
+	ORQ DI, BX
+	CMPQ BX, lookups_entries(R13)(DX*8)
+	JNE done
+	MOVBLZX lookups_marks(R13)(DX*1), AX
+	CMPL AX, R12
+	JNE done
+	TESTB $1, (search_keys+8)(R8)(DX*8) // macGroup
+	JNE done
+	MOVQ (lookups_entries+8)(R13)(DX*8), AX
+	MOVQ (lookups_names+8)(R13)(DX*8), BX
+	XORQ AX, BX
+	TESTQ R10, BX
+	JNE done
+	ANDQ R11, AX
+	CMPL AX, DI
+	JEQ done
+	MOVW AX, OUTPORT(SI)
+	ADDQ $2, DX
+	ADDQ $64, SI
+	INCQ R9
+	JMP next
+done:
+	MOVQ R9, ret+56(FP)
+	RET
+
 // func placeWide(buckets *bucket, l *lookups, keys *[maxLookups]uint64, n int, layout *layout, mixer *mixer)
 //
 // VPMULUDQ multiplies the low halves of words.
