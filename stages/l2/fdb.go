@@ -100,10 +100,13 @@ func (l *layout) first(mixed uint64) (at, name uint64) {
 	return mixed << 1 & l.lines, mixed&l.tag | l.present
 }
 
+// spread is 2^64 over the golden ratio: its products spread tags over buckets.
+const spread = 0x9e3779b97f4a7c15
+
 // other returns the offset of the other bucket of an entry, and its name there. The two offsets differ
 // by what the tag says, and never by nothing, so other leads from each to the other.
 func (l *layout) other(at, name uint64) (uint64, uint64) {
-	return at ^ (name&l.tag*0x9e3779b97f4a7c15>>40&l.lines | bucketSize), name ^ l.second
+	return at ^ (name&l.tag*spread>>40&l.lines | bucketSize), name ^ l.second
 }
 
 // fdbCounters are written by the table's writer only.

@@ -31,16 +31,11 @@ func (s *search) find(t *fdb, n int) {
 	if len(t.buckets) >= touchFrom {
 		t.touch(l, n)
 	}
-	missed := t.matchAll(l, n)
+	missed := t.matchAll(l, n, second)
 	if missed == 0 {
 		return
 	}
-	for k, i := range l.missed[:missed] {
-		at, name := t.other(l.at[i], l.names[i])
-		second.at[k], second.names[k] = at, name
-	}
-	t.touch(second, missed)
-	t.matchAll(second, missed)
+	t.matchAll(second, missed, nil)
 	for k, i := range l.missed[:missed] {
 		l.names[i], l.entries[i], l.marks[i] = second.names[k], second.entries[k], second.marks[k]
 	}
@@ -49,7 +44,11 @@ func (s *search) find(t *fdb, n int) {
 // place finds the first buckets of n keys. The one with vectors prefetches them, which costs little and suffices for a small table.
 func (t *fdb) place(l *lookups, keys *[maxLookups]uint64, n int) {
 	if wide {
-		placeWide(&t.buckets[0], l, keys, n, &t.layout, &t.mixer)
+		prefetched := n
+		if len(t.buckets) >= touchFrom {
+			prefetched = inFlight
+		}
+		placeWide(&t.buckets[0], l, keys, n, &t.layout, &t.mixer, prefetched)
 	} else {
 		t.placePlain(l, keys, n)
 	}
@@ -65,6 +64,9 @@ func (t *fdb) placePlain(l *lookups, keys *[maxLookups]uint64, n int) {
 // touchFrom is the number of buckets, 4 MiB of them, from which a table is not in the second-level cache, nor its pages in the
 // first TLB. Then a processor does not do all prefetches that are asked for at once: loads are more certain.
 const touchFrom = 1 << 16
+
+// inFlight is about how many lines a core waits for at once.
+const inFlight = 24
 
 // touch loads the buckets of n lookups.
 func (t *fdb) touch(l *lookups, n int) {
@@ -83,15 +85,23 @@ func (t *fdb) touchPlain(l *lookups, n int) (mix uint64) {
 	return mix
 }
 
-// matchAll compares n lookups with their buckets, and returns how many found nothing.
-func (t *fdb) matchAll(l *lookups, n int) (missed int) {
+// matchAll compares n lookups with their buckets, and returns how many found nothing. These are placed in their second buckets, which
+// are loaded, unless second is nil.
+func (t *fdb) matchAll(l *lookups, n int, second *lookups) (missed int) {
 	if wide {
-		return matchWide(&t.buckets[0], l, n, t.name)
+		return matchWide(&t.buckets[0], l, n, t.name, second, &t.layout)
 	}
-	return t.matchPlain(l, n)
+	missed = t.matchPlain(l, n)
+	if second != nil {
+		for k, i := range l.missed[:missed] {
+			second.at[k], second.names[k] = t.other(l.at[i], l.names[i])
+		}
+		second.touched = t.touchPlain(second, missed)
+	}
+	return missed
 }
 
-// matchPlain is matchAll without vectors.
+// matchPlain is matchAll without vectors and second buckets.
 func (t *fdb) matchPlain(l *lookups, n int) (missed int) {
 	for i := range n {
 		b := t.bucket(l.at[i])

@@ -109,16 +109,17 @@ done:
 	MOVQ R9, ret+56(FP)
 	RET
 
-// func placeWide(buckets *bucket, l *lookups, keys *[maxLookups]uint64, n int, layout *layout, mixer *mixer)
+// func placeWide(buckets *bucket, l *lookups, keys *[maxLookups]uint64, n int, layout *layout, mixer *mixer, prefetched int)
 //
 // VPMULUDQ multiplies the low halves of words.
-TEXT ·placeWide(SB), NOSPLIT, $0-48
+TEXT ·placeWide(SB), NOSPLIT, $0-56
 	MOVQ buckets+0(FP), DI
 	MOVQ l+8(FP), R8
 	MOVQ keys+16(FP), SI
 	MOVQ n+24(FP), CX
 	MOVQ layout+32(FP), R9
 	MOVQ mixer+40(FP), R10
+	MOVQ prefetched+48(FP), R11
 	VPBROADCASTQ layout_lines(R9), Y4
 	VPBROADCASTQ layout_tag(R9), Y5
 	VPBROADCASTQ layout_present(R9), Y6
@@ -154,6 +155,8 @@ next:
 	VPAND Y5, Y0, Y0
 	VPOR Y6, Y0, Y0
 	VMOVDQU Y0, lookups_names(R8)(DX*8)
+	CMPQ DX, R11
+	JGE placed
 	MOVQ lookups_at(R8)(DX*8), AX
 	MOVQ (lookups_at+8)(R8)(DX*8), BX
 	PREFETCHT0 (DI)(AX*1)
@@ -162,6 +165,7 @@ next:
 	MOVQ (lookups_at+24)(R8)(DX*8), BX
 	PREFETCHT0 (DI)(AX*1)
 	PREFETCHT0 (DI)(BX*1)
+placed:
 	ADDQ $4, DX
 	CMPQ DX, CX
 	JLT next
@@ -182,18 +186,18 @@ next:
 	JLT next
 	RET
 
-// func matchWide(buckets *bucket, l *lookups, n int, name uint64) (missed int)
+// func matchWide(buckets *bucket, l *lookups, n int, name uint64, second *lookups, layout *layout) (missed int)
 //
 // A bucket's seven entries and its marks are eight words. BX is the number of the entry that has the name, 7 if none: its bit for
 // the marks is always set.
-TEXT ·matchWide(SB), NOSPLIT, $0-40
+TEXT ·matchWide(SB), NOSPLIT, $0-56
 	MOVQ buckets+0(FP), DI
 	MOVQ l+8(FP), SI
 	MOVQ n+16(FP), CX
+	MOVQ second+32(FP), R12
 	VPBROADCASTQ name+24(FP), Y3
 	XORL DX, DX // the lookup
 	XORL R8, R8 // how many found nothing
-	XORL R13, R13
 next:
 	MOVQ lookups_at(SI)(DX*8), AX
 	ADDQ DI, AX
@@ -210,15 +214,36 @@ next:
 	TZCNTL BX, BX
 	MOVQ (AX)(BX*8), R10
 	MOVBLZX bucket_marks(AX)(BX*1), R11
-	MOVB DX, lookups_missed(SI)(R8*1)
 	CMPL BX, $7
-	CMOVQEQ R13, R10
-	SBBL $-1, R8 // one more unless BX < 7
+	JEQ miss
+found:
 	MOVQ R10, lookups_entries(SI)(DX*8)
 	MOVB R11, lookups_marks(SI)(DX*1)
 	INCQ DX
 	CMPQ DX, CX
 	JLT next
-	MOVQ R8, missed+32(FP)
+	MOVQ R8, missed+48(FP)
 	VZEROUPPER
 	RET
+miss:
+	MOVB DX, lookups_missed(SI)(R8*1)
+	XORL R10, R10
+	TESTQ R12, R12
+	JEQ counted
+	MOVQ layout+40(FP), R13 // layout.other
+	MOVQ lookups_names(SI)(DX*8), R9
+	MOVQ layout_second(R13), BX
+	XORQ R9, BX
+	MOVQ BX, lookups_names(R12)(R8*8)
+	ANDQ layout_tag(R13), R9
+	MOVQ $const_spread, BX
+	IMULQ BX, R9
+	SHRQ $40, R9
+	ANDQ layout_lines(R13), R9
+	ORQ $const_bucketSize, R9
+	XORQ lookups_at(SI)(DX*8), R9
+	MOVQ R9, lookups_at(R12)(R8*8)
+	PREFETCHT0 (DI)(R9*1)
+counted:
+	INCQ R8
+	JMP found
