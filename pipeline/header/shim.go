@@ -22,8 +22,10 @@ const (
 	// ShimVersion is the only version there is.
 	ShimVersion = 1
 
-	shimFixed    = 6 // the view without the digest
-	shimInterval = 0x08
+	shimFixed = 6 // the view without the digest
+
+	// ShimInterval is the interval bit, of the first byte.
+	ShimInterval = 0x08
 	// MaxShimDigest is the longest digest, in bytes.
 	MaxShimDigest = 8
 )
@@ -60,7 +62,7 @@ func NewShim(data []byte, n int, plan uint16) Shim {
 func (s Shim) Version() int { return int(s[0] >> 4) }
 
 // Interval returns the bit that separates a measurement interval from the next.
-func (s Shim) Interval() bool { return s[0]&shimInterval != 0 }
+func (s Shim) Interval() bool { return s[0]&ShimInterval != 0 }
 
 // Hop returns how many switches have written the packet.
 func (s Shim) Hop() uint8 { return s[1] }
@@ -97,9 +99,9 @@ func (s Shim) Type() uint16 { return binary.BigEndian.Uint16(s[len(s)-2:]) }
 
 // SetInterval sets the interval bit.
 func (s Shim) SetInterval(odd bool) {
-	s[0] &^= shimInterval
+	s[0] &^= ShimInterval
 	if odd {
-		s[0] |= shimInterval
+		s[0] |= ShimInterval
 	}
 }
 

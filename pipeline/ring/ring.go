@@ -59,6 +59,22 @@ func (r *Ring[T]) Next() *T {
 	return &r.values[tail&r.mask]
 }
 
+// Ahead is where the value behind the next n is to be written, so that several can be prepared before [Ring.CommitAll] gives them to the
+// consumer together; nil: the ring has no room for it. Producer only.
+func (r *Ring[T]) Ahead(n int) *T {
+	at := r.tail.Load() + uint32(n)
+	if at-r.seen > r.mask {
+		r.seen = r.head.Load()
+		if at-r.seen > r.mask {
+			return nil
+		}
+	}
+	return &r.values[at&r.mask]
+}
+
+// CommitAll adds the n values that were written where [Ring.Ahead] said for 0 to n-1. Producer only.
+func (r *Ring[T]) CommitAll(n int) { r.tail.Store(r.tail.Load() + uint32(n)) }
+
 // Commit adds the value that was written where [Ring.Next] said. Producer only.
 func (r *Ring[T]) Commit() { r.tail.Store(r.tail.Load() + 1) }
 

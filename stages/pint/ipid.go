@@ -37,9 +37,14 @@ func (s *stage) identification(b *packet.Batch, p *packet.Packet, in, out bool) 
 	if pl.loops && s.loops(b, p, pl, hop, digest) {
 		return leftLooping
 	}
+	if out && hop > 0 {
+		s.end(b, p, 0, hop, digest)
+		setWord(ip, word, wordAtomic)
+		return sunk
+	}
 	digest = pl.encoder.Encode(p.ID, hop, digest, &s.seen)
 	if out {
-		s.record(b, p, pl.id, hop, digest)
+		s.report(b, p, pl.id, hop, digest, false)
 		setWord(ip, word, wordAtomic)
 		return sunk
 	}

@@ -146,9 +146,9 @@ func TestExportTwin(t *testing.T) {
 
 // put reports a record that is written already.
 func (s *stage) put(r *record) {
-	if to := s.next(); to != nil {
+	if to := s.ahead(0); to != nil {
 		*to = *r
-		s.commit(to)
+		s.commit(1)
 	} else {
 		s.counters.now[ringFull]++
 	}

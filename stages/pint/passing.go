@@ -3,6 +3,7 @@ package pint
 import (
 	"encoding/binary"
 
+	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/encode"
@@ -27,10 +28,55 @@ type passing struct {
 	long  bool   // digests of more than four bytes
 	block *encode.Block
 
-	// The values that the plan asks for: those of usual plans, and others that
-	// differ between packets.
+	// A source's shim: the word that it begins with, of hop 0 and digest 0, and what of that word is behind it.
+	fresh, behind uint64
+
+	asked
+}
+
+// asked are the values that a plan asks for: those of usual plans, and others that differ between packets. The switch's id is none of
+// them, as it stays.
+type asked struct {
 	latency, use bool
 	others       []pint.Value
+}
+
+func askedBy(pl *livePlan) (a asked) {
+	for _, v := range pl.encoder.Values() {
+		switch v {
+		case pint.SwitchID:
+		case pint.HopLatency:
+			a.latency = true
+		case pint.EgressUtilisation:
+			a.use = true
+		default:
+			a.others = append(a.others, v)
+		}
+	}
+	return a
+}
+
+// set gives packet i of a block what the stage has seen of it.
+func (a *asked) set(d *encode.Block, i int, seen *pint.Observed) {
+	i &= encode.BlockSize - 1 // BCE
+	if a.latency {
+		d.Values[pint.HopLatency][i] = seen[pint.HopLatency]
+	}
+	if a.use {
+		d.Values[pint.EgressUtilisation][i] = seen[pint.EgressUtilisation]
+	}
+	for _, v := range a.others {
+		d.Values[v&7][i] = seen[v&7]
+	}
+}
+
+// newBlock makes a block in which the switch's id is constant.
+func newBlock(id uint64) *encode.Block {
+	b := &encode.Block{Same: 1 << pint.SwitchID}
+	for i := range b.Values[pint.SwitchID] {
+		b.Values[pint.SwitchID][i] = id
+	}
+	return b
 }
 
 // headMask leaves the digest's length and the plan in the first word of a shim:
@@ -40,25 +86,16 @@ const headMask = 0x0700ffff
 // Where hop number and digest are in a shim, and where the hop number is in its first word.
 const hopAt, digestAt, hopShift = 1, 4, 48
 
-// newPassing makes the block, in which the switch's id is constant.
 func newPassing(pl *livePlan, id uint64) passing {
-	b := &encode.Block{Same: 1 << pint.SwitchID}
-	for i := range b.Values[pint.SwitchID] {
-		b.Values[pint.SwitchID][i] = id
-	}
-	t := passing{plan: pl, head: uint32(pl.bytes+pl.edge-1)<<24 | uint32(pl.id), shift: uint(32 - 8*pl.bytes), block: b}
+	n := pl.bytes + pl.edge
+	t := passing{plan: pl, head: uint32(n-1)<<24 | uint32(pl.id), shift: uint(32 - 8*pl.bytes), block: newBlock(id), asked: askedBy(pl)}
 	if pl.bytes > 4 {
 		t.long, t.shift = true, uint(64-8*pl.bytes)
 	}
-	for _, v := range pl.encoder.Values() {
-		switch v {
-		case pint.SwitchID:
-		case pint.HopLatency:
-			t.latency = true
-		case pint.EgressUtilisation:
-			t.use = true
-		default:
-			t.others = append(t.others, v)
+	if n <= 4 {
+		t.fresh, t.behind = (header.ShimVersion<<28|uint64(t.head))<<32, uint64(1)<<(32-8*n)-1
+		if pl.edge > 0 {
+			t.fresh |= id << (32 - 8*n) // it fits, as New has checked
 		}
 	}
 	return t
@@ -76,6 +113,17 @@ func (t *passing) add(b *packet.Batch, p *packet.Packet, data []byte, seen *pint
 	if head&headMask != t.head || hop > pint.MaxHops {
 		return false
 	}
+	word := binary.BigEndian.Uint64(data)
+	digest := word & (1<<32 - 1) >> (t.shift & 63)
+	if t.long {
+		digest = binary.BigEndian.Uint64(data[digestAt:]) >> (t.shift & 63)
+	}
+	t.put(b, p, p.Addr+uint64(p.Len)-uint64(len(data)), word, hop, digest, seen)
+	return true
+}
+
+// put takes in a packet whose shim is at an offset of the batch's memory, or is to be, and begins with word.
+func (t *passing) put(b *packet.Batch, p *packet.Packet, at, word, hop, digest uint64, seen *pint.Observed) {
 	d := t.block
 	if d.N == encode.BlockSize {
 		t.write(b)
@@ -84,24 +132,9 @@ func (t *passing) add(b *packet.Batch, p *packet.Packet, data []byte, seen *pint
 	d.Spread(pint.EgressUtilisation, d.N)
 	i := d.N & (encode.BlockSize - 1) // BCE
 	d.N++
-	t.at[i] = p.Addr + uint64(p.Len) - uint64(len(data))
-	word := binary.BigEndian.Uint64(data)
-	if t.long {
-		d.Digest[i] = binary.BigEndian.Uint64(data[digestAt:]) >> (t.shift & 63)
-	} else {
-		d.Digest[i] = word & (1<<32 - 1) >> (t.shift & 63)
-	}
-	d.ID[i], d.Hop[i], t.words[i] = p.ID, hop, word
-	if t.latency {
-		d.Values[pint.HopLatency][i] = seen[pint.HopLatency]
-	}
-	if t.use {
-		d.Values[pint.EgressUtilisation][i] = seen[pint.EgressUtilisation]
-	}
-	for _, v := range t.others {
-		d.Values[v&7][i] = seen[v&7]
-	}
-	return true
+	t.at[i], t.words[i] = at, word
+	d.ID[i], d.Hop[i], d.Digest[i] = p.ID, hop, digest
+	t.set(d, i, seen)
 }
 
 // write writes hop numbers and digests of the packets taken in, and forgets these.

@@ -1,6 +1,7 @@
 package pint
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"sync"
@@ -173,7 +174,9 @@ type stage struct {
 	usual    bool          // the newest plan asks for values that straight knows, and no other plan is live
 	counters counters
 	records  *ring.Ring[record]
-	single   record // without the ring, in a replay
+	held     []record // without the ring, in a replay
+	endings  []ending // by plan, of digests that end here
+	open     int      // number of the one that has packets
 	shown    shown
 	feedback *feedback // nil: none is sent
 	sparing  *sparing  // nil: all packets carry digests
@@ -206,7 +209,7 @@ func (m *Module) newStage() (*stage, error) {
 		needLatency: m.asked(pint.HopLatency), needQueue: m.asked(pint.QueueOccupancy, pint.QueueCongestion),
 		needUse:   m.asked(pint.EgressUtilisation),
 		intervals: m.config.IntervalBits != 0, intervalBit: uint8(m.config.IntervalBits),
-		records: ring.New[record](m.config.Records),
+		records: ring.New[record](m.config.Records), held: make([]record, encode.BlockSize),
 	}
 	s.seen[pint.SwitchID] = uint64(m.env.ID)
 	for i := range s.ports {
@@ -232,6 +235,7 @@ func (m *Module) newStage() (*stage, error) {
 		if pl := &m.plans[i]; !pl.loops && !pl.ttlHops {
 			s.passing = append(s.passing, newPassing(pl, uint64(m.env.ID)))
 		}
+		s.endings = append(s.endings, newEnding(&m.plans[i], uint64(m.env.ID)))
 	}
 	s.usual = len(s.plans) == 1 && len(s.passing) == 1 && len(s.passing[0].others) == 0 && !s.passing[0].long && !s.needQueue
 	s.sparing = newSparing(&m.config)
@@ -252,14 +256,14 @@ func (s *stage) Process(b *packet.Batch) {
 		s.now = s.clock.Now()
 	}
 	var r run
-	if s.usual && len(b.Pkts) > 0 {
+	if len(b.Pkts) > 0 && s.passes(&b.Pkts[0]) {
 		r = s.straight(b, 0)
 	}
 	if s.needQueue || s.needUse {
 		s.beginBatch(b, &r)
 	}
 	for i := 0; i < len(b.Pkts); i++ {
-		if s.usual {
+		if s.passes(&b.Pkts[i]) {
 			if i > 0 {
 				r = s.straight(b, i)
 			}
@@ -297,6 +301,7 @@ func (s *stage) Process(b *packet.Batch) {
 	for i := range s.passing {
 		s.passing[i].write(b)
 	}
+	s.record()
 	if r.taken > 0 && r.taken == len(b.Pkts) {
 		s.counters.publishOne(transited) // the others are what they were
 		return
@@ -307,8 +312,7 @@ func (s *stage) Process(b *packet.Batch) {
 // local is for packets from a host to a host of the same switch: a path of one
 // hop, which needs no carrier.
 func (s *stage) local(b *packet.Batch, p *packet.Packet) count {
-	pl := &s.plans[0]
-	s.record(b, p, pl.id, 1, pl.encoder.Encode(p.ID, 1, 0, &s.seen))
+	s.end(b, p, 0, 1, 0)
 	return local
 }
 
@@ -339,18 +343,24 @@ func (s *stage) source(b *packet.Batch, p *packet.Packet, out *port) count {
 	data = b.Data(p)
 	move(data, grow, 0, end-2)
 	data[end-2], data[end-1] = header.TypeShim>>8, header.TypeShim&0xff
+	if len(s.passing) > 0 && s.passing[0].plan == pl && s.passing[0].fresh != 0 && end+8 <= len(data) {
+		// The shim is written with those of the whole batch. Hop 0 and a digest of 0 are what the first hop finds.
+		t := &s.passing[0]
+		word := binary.BigEndian.Uint64(data[end:])&t.behind | t.fresh
+		if s.odd(b, p) {
+			word |= header.ShimInterval << 56
+		}
+		p.Flags |= packet.FlagShim
+		t.put(b, p, p.Addr+uint64(end), word, 1, 0, &s.seen)
+		return sourced
+	}
 	shim := header.NewShim(data[end:], pl.bytes+pl.edge, pl.id)
 	p.Flags |= packet.FlagShim
 	if pl.edge > 0 {
 		shim.SetDigest(s.seen[pint.SwitchID]) // it fits, as New has checked
 	}
-	if s.intervals {
-		// The time at which the packet leaves, and not its arrival: what it waited for this switch would count against the half
-		// interval that it may take to the next one.
-		shim.SetInterval(uint64(max(b.Now, p.Arrival))>>(s.intervalBit&63)&1 != 0)
-	}
-	// A shim whose hop number is 0 and a digest of 0 are what the first hop finds: as in transit, the digest is written with
-	// those of the whole batch.
+	shim.SetInterval(s.odd(b, p))
+	// A shim of hop 0 and a digest of 0 is what the first hop finds: as in transit, the digest is written with those of the batch.
 	if len(s.passing) > 0 && s.passing[0].plan == pl && s.passing[0].add(b, p, data[end:], &s.seen) {
 		return sourced
 	}
@@ -358,6 +368,12 @@ func (s *stage) source(b *packet.Batch, p *packet.Packet, out *port) count {
 	shim.SetHop(1)
 	pl.setDigest(shim, pl.encoder.Encode(p.ID, hop, 0, &s.seen))
 	return sourced
+}
+
+// odd reports whether a packet leaves in an odd interval, if sources say so. What counts is the time at which it leaves, and not its
+// arrival: what it waited for this switch would count against the half interval that it may take to the next one.
+func (s *stage) odd(b *packet.Batch, p *packet.Packet) bool {
+	return s.intervals && uint64(max(b.Now, p.Arrival))>>(s.intervalBit&63)&1 != 0
 }
 
 // transit writes the next hop in place. The digest is written with those of the
@@ -395,13 +411,18 @@ func (s *stage) sink(b *packet.Batch, p *packet.Packet) count {
 	data := b.Data(p)
 	end := linkEnd(data, p)
 	shim := header.ShimAt(data, end)
+	if i, hop := s.of(shim), int(shim.Hop())+1; i >= 0 && s.endings[i].plain && hop <= pint.MaxHops && s.feedback == nil {
+		s.end(b, p, i, hop, s.plans[i].digestOf(shim))
+		s.strip(p, data, shim, end)
+		return sunk
+	}
 	hops, dropped := s.pass(b, p, data, shim)
 	if dropped {
 		return leftLooping
 	}
 	if i := s.of(shim); i >= 0 {
 		digest := s.plans[i].digestOf(shim)
-		s.record(b, p, s.plans[i].id, hops, digest)
+		s.report(b, p, s.plans[i].id, hops, digest, false)
 		if s.feedback != nil {
 			var r record
 			r.describe(b, p, s.plans[i].id, hops, digest, false)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/pint/encode"
 )
 
 // record is what a worker reports: a digest, or that a packet loops.
@@ -13,37 +14,37 @@ type record struct {
 	loop bool
 }
 
-// record reports a packet's digest. It never waits: one that finds the ring full is lost, and counted.
-func (s *stage) record(b *packet.Batch, p *packet.Packet, plan uint16, hops int, digest uint64) {
-	s.report(b, p, plan, hops, digest, false)
-}
-
-// report writes a record where it waits for the exporter: a copy of so many bytes would cost about as much as the rest.
+// report writes a record where it waits for the exporter: a copy of so many bytes would cost about as much as the rest. It never
+// waits: one that finds the ring full is lost, and counted.
 func (s *stage) report(b *packet.Batch, p *packet.Packet, plan uint16, hops int, digest uint64, loop bool) {
-	r := s.next()
+	s.record() // those before it
+	r := s.ahead(0)
 	if r == nil {
 		s.counters.now[ringFull]++
 		return
 	}
 	r.describe(b, p, plan, hops, digest, loop)
-	s.commit(r)
+	s.commit(1)
 }
 
-// next is where a record is to be written, nil if there is no room; commit reports it.
-func (s *stage) next() *record {
+// ahead is where the record behind n others that are not committed is to be written, nil if there is no room.
+func (s *stage) ahead(n int) *record {
 	if s.module.inline {
-		return &s.single
+		return &s.held[n&(encode.BlockSize-1)]
 	}
-	return s.records.Next()
+	return s.records.Ahead(n)
 }
 
-func (s *stage) commit(r *record) {
+// commit gives the first n records to the exporter.
+func (s *stage) commit(n int) {
 	if s.module.inline {
-		s.module.take(r)
+		for i := range s.held[:n] {
+			s.module.take(&s.held[i])
+		}
 	} else {
-		s.records.Commit()
+		s.records.CommitAll(n)
 	}
-	s.counters.now[recorded]++
+	s.counters.now[recorded] += uint64(n)
 }
 
 // describe writes all of a record.

@@ -48,18 +48,17 @@ const (
 	runBytes          = header.EthernetLen + digestAt + 8
 )
 
-// straight takes the run that begins with packet i, as far as the block has room. Its length may be 0. Whatever is out of the
+// passes reports whether a run may begin with a packet, by its ports.
+func (s *stage) passes(p *packet.Packet) bool {
+	return s.usual && int(p.OutPort) < len(s.ports) && !s.ports[p.InPort].edge && !s.ports[p.OutPort].edge
+}
+
+// straight takes the run that begins with packet i, which passes, as far as the block has room. Its length may be 0. Whatever is out of the
 // ordinary is left to the others.
 func (s *stage) straight(b *packet.Batch, i int) (r run) {
 	pkts := b.Pkts[i:]
 	inPort, outPort := pkts[0].InPort, pkts[0].OutPort
-	if int(outPort) >= len(s.ports) {
-		return run{}
-	}
 	out := &s.ports[outPort]
-	if s.ports[inPort].edge || out.edge {
-		return run{}
-	}
 	t, d := &s.passing[0], s.passing[0].block
 	if d.N == encode.BlockSize {
 		t.write(b)
