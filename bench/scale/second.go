@@ -259,7 +259,7 @@ func (m *measuring) sink(r *rand.Rand, id uint64, at int64) error {
 	}
 	o := pint.Record{Flow: pint.FlowKey(m.key), ID: id, Digest: digest, TimeNs: uint64(at), Plan: m.batch.Plan, Hops: hops}
 	m.sunk++
-	m.condenser.Add(&o)
+	m.condenser.Add(&o, 0)
 	if pint.Sampled(id, keptShare) {
 		m.kept = append(m.kept, o)
 	}

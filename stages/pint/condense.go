@@ -26,6 +26,8 @@ type condensing struct {
 	sent    uint64 // of these, as they are
 	on      bool
 	share   uint8
+	read    uint8 // what workers were asked for, see worker.read
+	most    uint8 // the largest weight in the slice
 	plans   map[uint16]*sink.Condenser
 	last    lastCondenser
 
@@ -39,6 +41,11 @@ type lastCondenser struct {
 }
 
 const (
+	// readDigests is how many digests of a slice a sink that condenses reads at most, but for those that came over a wire: of packets from edge to edge
+	// it then reads a share. A path of one switch is known from one digest, and quantiles do not need more; reading one costs as much as
+	// two stages.
+	readDigests = 1 << 18
+
 	resume = 0.7
 	// firstShare is that of a slice in whose middle the room ends.
 	firstShare   = 5
@@ -65,7 +72,11 @@ func (m *Module) Shape(bytesPerSecond float64) {
 // take counts a digest, and reports whether it is to be exported as it is, and whether as one of the share. What the switch found to
 // loop always is exported.
 func (c *condensing) take(r *record) (export, sampled bool) {
-	c.digests++
+	c.digests += 1 << r.weight
+	if r.weight > 0 && !c.on { // it was made when the sink condensed
+		c.on, c.share = true, firstShare
+	}
+	c.most = max(c.most, r.weight)
 	if !c.on && c.room != 0 && sink.DigestBytes(c.sent) > c.room*sliceSeconds {
 		c.on, c.share = true, firstShare
 	}
@@ -82,13 +93,19 @@ func (c *condensing) take(r *record) (export, sampled bool) {
 		c.sent++
 		return true, false
 	}
-	s.Add(&r.Record)
-	if !pint.Sampled(r.ID, c.share) {
+	s.Add(&r.Record, r.weight)
+	if !pint.Sampled(r.ID, c.share) || r.weight > c.share {
 		c.condensed.Add(1)
 		return false, true
 	}
 	c.sent++
 	return true, true
+}
+
+// ask tells the workers to record those of 1 of 2^read of the packets from edge to edge.
+func (c *condensing) ask(read uint8) {
+	c.read = read
+	c.module.read.Store(uint32(read))
 }
 
 // condenser is that of a plan, nil if the plan is not known here.
@@ -115,7 +132,7 @@ func (c *condensing) condenser(id uint16) *sink.Condenser {
 
 // turn ends the slice before another one, and gives what was condensed in it to attach, by plan and partition.
 func (c *condensing) turn(next int64, attach func(plan uint16, partition int, slice int64, of *pint.Condensed)) {
-	was := c.on
+	was, ending := c.on, false
 	c.useful = 0
 	if c.digests > 0 {
 		c.demand = sink.DigestBytes(c.digests) / sliceSeconds
@@ -123,7 +140,9 @@ func (c *condensing) turn(next int64, attach func(plan uint16, partition int, sl
 		if c.on {
 			limit *= resume
 		}
-		c.on = c.room != 0 && c.demand > limit
+		// All digests are there again when workers record them all, which they do a slice before.
+		over := c.room != 0 && c.demand > limit
+		c.on, ending = over || c.read > 0, !over
 	}
 	room := c.room * sliceSeconds
 	if room == 0 {
@@ -139,7 +158,7 @@ func (c *condensing) turn(next int64, attach func(plan uint16, partition int, sl
 			all := s.Take(flows)
 			for partition := range all {
 				if x := &all[partition]; x.Packets > 0 {
-					x.Share = c.share
+					x.Share, x.Read = c.share, c.most
 					c.left.Add(x.Packets - x.Listed())
 					attach(plan, partition, c.slice, x)
 				}
@@ -150,7 +169,13 @@ func (c *condensing) turn(next int64, attach func(plan uint16, partition int, sl
 	case !c.on:
 		c.plans, c.last = nil, lastCondenser{} // their memory is not needed
 	case c.digests > 0: // else as many may come as in the slice before
-		c.share = sink.Share(c.digests, digests)
+		// Not below what workers were asked for until now, as those packets are still on their way.
+		c.share = max(sink.Share(c.digests, digests), c.read)
+		read := min(sink.Share(c.digests, readDigests), c.share, pint.MaxRead)
+		if ending {
+			read = 0
+		}
+		c.ask(read)
 	}
-	c.slice, c.digests, c.sent = next, 0, 0
+	c.slice, c.digests, c.sent, c.most = next, 0, 0, 0
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/telemetry/pint"
 	envelope "github.com/weirswitch/weir/telemetry/record"
 )
@@ -165,4 +167,100 @@ func TestCondenseLate(t *testing.T) {
 		t.Errorf("%d digests are exported or condensed; condensed: %v", all, condensed)
 	}
 	c.check()
+}
+
+// TestCondenseRead: of many packets from edge to edge a sink that condenses reads a share, from which it tells how many packets flows
+// had; when fewer come it reads all again, and exports them as they are.
+func TestCondenseRead(t *testing.T) {
+	config := DefaultConfig()
+	config.Edge = []string{"p0", "p1"}
+	m, err := New(config, pipeline.Env{ID: 1, Workers: 1, Ports: []pipeline.Port{{Name: "p0"}, {Name: "p1"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Inline()
+	m.Listen()
+	pool, err := packet.NewPool(packet.PoolConfig{Frames: 128, FrameSize: 2048})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	b := packet.NewBatch(pool.NewCache(), packet.BatchSize)
+	const flows = 50
+	var frames [flows]uint64
+	for i := range frames {
+		addr, _ := b.Frames.AllocOne()
+		frames[i] = addr
+		copy(b.Mem[addr:], ethernet(0x0800, ipv4(64, 0, 17, udp(1000+i, 443, make([]byte, 20)))))
+	}
+	r := rand.New(rand.NewPCG(27, 12))
+	c := &collected{t: t}
+	total, number := uint64(0), int64(100)
+	slice := func(packets int) (raw, n uint64, read []uint8, by map[uint16]uint64) {
+		begin, by := len(c.batches), map[uint16]uint64{}
+		for done := 0; done < packets; done += packet.BatchSize {
+			b.Reset()
+			b.Now = number<<sliceBits + int64(done)
+			for i := range packet.BatchSize {
+				flow := 0 // has half of all packets
+				if i%2 == 1 {
+					flow = r.IntN(flows)
+				}
+				p := b.Append()
+				p.Addr, p.Len, p.WireLen, p.L3, p.L4, p.Payload = frames[flow], 62, 62, 14, 34, 42
+				p.Flags, p.Proto, p.EtherType, p.SrcPort, p.DstPort = packet.FlagIPv4|packet.FlagL4|packet.FlagPorts, 17, 0x0800, uint16(1000+flow), 443
+				p.ID, p.Arrival, p.InPort, p.OutPort = r.Uint64()|1, b.Now-1000, 0, 1
+			}
+			m.stages[0].Process(b)
+			total += packet.BatchSize
+			if done%(1<<18) == 0 {
+				m.Collect(b.Now, false, c.emit)
+			}
+		}
+		number++
+		m.Collect(number<<sliceBits+grace, false, c.emit)
+		for i := begin; i < len(c.batches); i++ {
+			raw += uint64(len(c.batches[i].Records))
+			if x := c.batches[i].Condensed; x != nil && x.Packets > 0 {
+				n, read = n+x.Packets, append(read, x.Read)
+				for _, f := range x.Flows {
+					by[f.Flow.SrcPort] += f.Packets
+				}
+			}
+		}
+		return raw, n, read, by
+	}
+	m.Shape(200_000)
+	const many = 3 << 18
+	if raw, n, read, _ := slice(many); n < many*9/10 || slices.Max(read) != 0 {
+		t.Fatalf("in the first slice %d packets are condensed, by shares of 1 in 2^%v, and %d digests exported", n, read, raw)
+	}
+	for range 2 {
+		raw, n, read, by := slice(many)
+		// A packet is among 1 of 4, and counts for 4: the standard deviation of n is sqrt(3 n), and beyond six of them the chance is 2e-9.
+		if off := math.Abs(float64(n) - many); off > 6*math.Sqrt(3*many) || slices.Max(read) != 2 || slices.Min(read) != 2 {
+			t.Errorf("%d packets of %d, by shares of 1 in 2^%v", n, many, read)
+		}
+		if of := many/2 + many/2/flows; math.Abs(float64(by[1000])-float64(of)) > 6*math.Sqrt(3*float64(of)) {
+			t.Errorf("a flow of about %d packets has %d", of, by[1000])
+		}
+		if raw == 0 || float64(raw)*16.2 > 200_000*sliceSeconds {
+			t.Errorf("%d digests are exported as they are", raw)
+		}
+	}
+	x := counts(m)
+	if x["local_packets_total"] != total || x["records_total"]+x["unread_packets_total"] != total || x["unread_packets_total"] < 2*many*7/10 {
+		t.Errorf("%d packets: %v", total, x)
+	}
+	slice(6400) // by the share of the slice before
+	before := counts(m)["unread_packets_total"]
+	if _, n, read, _ := slice(6400); n != 6400 || slices.Max(read) != 0 {
+		t.Errorf("%d of 6400 packets, by shares of 1 in 2^%v", n, read)
+	}
+	if raw, _, read, _ := slice(6400); raw != 6400 || read != nil || counts(m)["unread_packets_total"] != before {
+		t.Errorf("%d of 6400 digests are exported as they are, others by shares of 1 in 2^%v", raw, read)
+	}
+	if _, missed := c.check(); missed != 0 {
+		t.Errorf("%d digests are missed", missed)
+	}
 }

@@ -47,6 +47,7 @@ const (
 	feedbacksLost                           // no frame was free, or no room in the batch
 	// leftSpared is what became of a packet, too: its source was not to give it a digest.
 	leftSpared
+	unread // of local: not recorded, as the sink reads a share
 	numCounts
 )
 
@@ -71,6 +72,7 @@ var countTexts = [numCounts]struct{ name, reason, help string }{
 	feedbacks:     {"feedback_packets_total", "", "packets sent to sources about the use of their paths"},
 	feedbacksLost: {"lost_feedback_packets_total", "", "such packets for which no frame was free, or no room in the batch"},
 	leftSpared:    {"left_packets_total", "spared", ""},
+	unread:        {"unread_packets_total", "", "of the local packets, those that were not recorded, as a sink that condenses reads a share of them"},
 	ringFull:      {"lost_records_total", "", "digests that found the ring to the exporter full"},
 }
 

@@ -1,6 +1,10 @@
 package pint
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/weirswitch/weir/pipeline/packet"
+)
 
 // histogram counts values exactly to the six bits behind the leading one: buckets are 0.8 to
 // 1.6 % wide. Adding is two shifts and an increment. It belongs to one worker.
@@ -24,6 +28,19 @@ func (h *histogram) add(v uint64) {
 	h.counts[bucketOf(v)]++
 	h.total++
 	h.highest = max(h.highest, v)
+}
+
+// addEach adds how long each of some packets has waited at a time: as long as the first, if nothing differs.
+func (h *histogram) addEach(pkts []packet.Packet, now int64, first, differ uint64) {
+	if differ == 0 {
+		h.counts[bucketOf(first)] += uint64(len(pkts))
+		h.total += uint64(len(pkts))
+		h.highest = max(h.highest, first)
+		return
+	}
+	for i := range pkts {
+		h.add(uint64(max(0, now-pkts[i].Arrival)))
+	}
 }
 
 // bucketOf is v itself below 64; above, the place of the leading bit and the

@@ -38,7 +38,7 @@ func (s *stage) identification(b *packet.Batch, p *packet.Packet, in, out bool) 
 		return leftLooping
 	}
 	if out && hop > 0 {
-		s.end(b, p, 0, hop, digest)
+		s.end(b, p, 0, hop, digest, 0)
 		setWord(ip, word, wordAtomic)
 		return sunk
 	}

@@ -117,7 +117,7 @@ func TestExportTwin(t *testing.T) {
 	var got []record
 	for i := range c.batches {
 		for _, d := range c.batches[i].Records {
-			got = append(got, record{d, c.batches[i].Loop})
+			got = append(got, record{Record: d, loop: c.batches[i].Loop})
 		}
 	}
 	// Slices apart, the order is that of a flow's packets.

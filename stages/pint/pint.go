@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/clock"
@@ -35,6 +36,9 @@ type Module struct {
 
 	mu     sync.Mutex // guards outbox, between Run and Collect
 	outbox *outbox    // nil: records of digests are not collected
+
+	// read is what a sink that condenses asks of workers: to record those of 1 of 2^read of the packets from edge to edge.
+	read atomic.Uint32
 
 	batches    *batches   // of the goroutine that collects
 	condensing condensing // too, but for its counters
@@ -167,19 +171,21 @@ type stage struct {
 
 	needLatency, needQueue, needUse bool
 
-	now      int64 // of the present batch, at this stage
-	clock    clock.Clock
-	seen     pint.Observed // of the present packet; the switch's id stays
-	passing  []passing     // by plan, of those that need nothing else
-	usual    bool          // the newest plan asks for values that straight knows, and no other plan is live
-	counters counters
-	records  *ring.Ring[record]
-	held     []record // without the ring, in a replay
-	endings  []ending // by plan, of digests that end here
-	open     int      // number of the one that has packets
-	shown    shown
-	feedback *feedback // nil: none is sent
-	sparing  *sparing  // nil: all packets carry digests
+	now         int64 // of the present batch, at this stage
+	clock       clock.Clock
+	seen        pint.Observed // of the present packet; the switch's id stays
+	passing     []passing     // by plan, of those that need nothing else
+	plainLocal  bool          // what the newest plan asks of packets from edge to edge is what locals knows
+	usual       bool          // the newest plan asks for values that straight knows, and no other plan is live
+	counters    counters
+	records     *ring.Ring[record]
+	held        []record                 // without the ring, in a replay
+	endings     []ending                 // by plan, of digests that end here
+	open        int                      // number of the one that has packets
+	ids, hashes [encode.BlockSize]uint64 // of locals
+	shown       shown
+	feedback    *feedback // nil: none is sent
+	sparing     *sparing  // nil: all packets carry digests
 }
 
 // port is what a worker knows of an output port.
@@ -237,6 +243,7 @@ func (m *Module) newStage() (*stage, error) {
 		}
 		s.endings = append(s.endings, newEnding(&m.plans[i], uint64(m.env.ID)))
 	}
+	s.plainLocal = !s.needQueue && len(s.endings[0].others) == 0
 	s.usual = len(s.plans) == 1 && len(s.passing) == 1 && len(s.passing[0].others) == 0 && !s.passing[0].long && !s.needQueue
 	s.sparing = newSparing(&m.config)
 	s.shown.init(len(s.ports))
@@ -269,6 +276,11 @@ func (s *stage) Process(b *packet.Batch) {
 			}
 			s.settle(&r)
 			if i += r.taken; i == len(b.Pkts) {
+				break
+			}
+		}
+		if s.plainLocal {
+			if i += s.locals(b, i); i == len(b.Pkts) {
 				break
 			}
 		}
@@ -312,7 +324,12 @@ func (s *stage) Process(b *packet.Batch) {
 // local is for packets from a host to a host of the same switch: a path of one
 // hop, which needs no carrier.
 func (s *stage) local(b *packet.Batch, p *packet.Packet) count {
-	s.end(b, p, 0, 1, 0)
+	read := uint8(s.module.read.Load())
+	if read > 0 && !pint.Sampled(p.ID, read) {
+		s.counters.now[unread]++
+		return local
+	}
+	s.end(b, p, 0, 1, 0, read)
 	return local
 }
 
@@ -412,7 +429,7 @@ func (s *stage) sink(b *packet.Batch, p *packet.Packet) count {
 	end := linkEnd(data, p)
 	shim := header.ShimAt(data, end)
 	if i, hop := s.of(shim), int(shim.Hop())+1; i >= 0 && s.endings[i].plain && hop <= pint.MaxHops && s.feedback == nil {
-		s.end(b, p, i, hop, s.plans[i].digestOf(shim))
+		s.end(b, p, i, hop, s.plans[i].digestOf(shim), 0)
 		s.strip(p, data, shim, end)
 		return sunk
 	}

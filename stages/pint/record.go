@@ -11,7 +11,8 @@ import (
 // record is what a worker reports: a digest, or that a packet loops.
 type record struct {
 	pint.Record
-	loop bool
+	loop   bool
+	weight uint8 // it is for 2^weight packets
 }
 
 // report writes a record where it waits for the exporter: a copy of so many bytes would cost about as much as the rest. It never
@@ -51,6 +52,7 @@ func (s *stage) commit(n int) {
 func (r *record) describe(b *packet.Batch, p *packet.Packet, plan uint16, hops int, digest uint64, loop bool) {
 	flowKey(&r.Flow, p, b.Data(p))
 	r.ID, r.Digest, r.TimeNs, r.Plan, r.Hops, r.loop = p.ID, digest, uint64(p.Arrival), plan, uint8(min(hops, pint.MaxHops)), loop
+	r.weight = 0
 }
 
 // flowKey writes the 5-tuple. Packets that are not IP are flows by their addresses

@@ -16,6 +16,9 @@ import (
 // those of 1 of 2^Share packets.
 type Condensed struct {
 	Share uint8 // at most MaxShare
+	// Read: of the packets from edge to edge of the switch, whose path is that switch alone, the sink read those of 1 of 2^Read, each
+	// for so many, if there were more than it had time for. It is at most MaxRead, and the others were read, all of them.
+	Read uint8
 	// Packets had digests of the plan in the slice and partition. What Flows do not have of them are of flows that the sink had no
 	// room for, in its memory or in its budget.
 	Packets uint64
@@ -54,12 +57,21 @@ type CodeCount struct {
 	Count uint64
 }
 
-// MaxShare bounds Condensed.Share.
-const MaxShare = 20
+// MaxShare bounds Condensed.Share, MaxRead Condensed.Read.
+const (
+	MaxShare = 20
+	MaxRead  = 7
+)
 
 // Sampled reports whether the digest of a packet is among those of 1 of 2^share: those of a larger share are among those
 // of a smaller.
-func Sampled(id uint64, share uint8) bool { return hash.Uint64(shareSeed, id)>>(64-share) == 0 }
+func Sampled(id uint64, share uint8) bool { return InShare(hash.Uint64(shareSeed, id), share) }
+
+// ShareHashes writes a hash for each of a block of ids, of which InShare tells what Sampled does.
+func ShareHashes(dst, ids []uint64) { hash.Uint64s(dst, shareSeed, ids) }
+
+// InShare is Sampled for a hash of [ShareHashes].
+func InShare(h uint64, share uint8) bool { return h>>(64-share) == 0 }
 
 // shareSeed is a part of the records' format.
 const shareSeed = 's'
@@ -108,12 +120,12 @@ const condensedFlowBytes = 56
 
 // The binary form, numbers uvarints but for bytes, is packed as a whole:
 //
-//	share(1) query(1) packets unlocated
+//	share, and read in the upper three bits(1) query(1) packets unlocated
 //	paths, and for each: hops(1) values
 //	short flows, long flows, in their forms one after the other; packets of each; path of each; changes of each
 //	values, and for each: query(1) switch codes, and for each: code(1) count
 func (c *Condensed) append(dst []byte) []byte {
-	b := []byte{c.Share, c.Query}
+	b := []byte{c.Share | c.Read<<5, c.Query}
 	b = binary.AppendUvarint(b, c.Packets)
 	b = binary.AppendUvarint(b, c.Unlocated)
 	b = binary.AppendUvarint(b, uint64(len(c.Paths)))
@@ -199,7 +211,8 @@ func parseCondensed(b []byte) (*Condensed, error) {
 		return nil, fmt.Errorf("%d bytes are behind what was condensed", len(rest))
 	}
 	r := &condensedReader{b: text}
-	c := &Condensed{Share: r.byte(), Query: r.byte(), Packets: r.number(maxCondensed), Unlocated: r.number(maxCondensed)}
+	share := r.byte()
+	c := &Condensed{Share: share & 31, Read: share >> 5, Query: r.byte(), Packets: r.number(maxCondensed), Unlocated: r.number(maxCondensed)}
 	if c.Share > MaxShare {
 		r.fail("1 of 2^%d packets", c.Share)
 	}

@@ -50,6 +50,7 @@ func TestCondensedRoundTrip(t *testing.T) {
 	for round := range 200 {
 		b := randomBatch(r, r.IntN(50))
 		b.Condensed = randomCondensed(r, r.IntN(1+round))
+		b.Condensed.Read = uint8(round % (MaxRead + 1))
 		body := AppendDigests([]byte("before"), b)[len("before"):]
 		d, err := CheckDigests(body)
 		if err != nil {

@@ -33,7 +33,7 @@ func (d *Digests) AppendOf(dst []byte, has func(*FlowKey) bool) ([]byte, bool) {
 
 // of is what was condensed of some flows.
 func (c *Condensed) of(has func(*FlowKey) bool) *Condensed {
-	part := &Condensed{Share: c.Share, Packets: c.Packets, Query: c.Query, Unlocated: c.Unlocated}
+	part := &Condensed{Share: c.Share, Read: c.Read, Packets: c.Packets, Query: c.Query, Unlocated: c.Unlocated}
 	numbers := map[uint32]uint32{}
 	for i := range c.Flows {
 		f := c.Flows[i]

@@ -40,7 +40,7 @@ func (n *sinks) condensedIn(t testing.TB, share uint8, flows int, in func(slice 
 		for ; from < len(n.all) && int64(n.all[from].TimeNs)>>sliceBits == slice; from++ {
 			o := &n.all[from]
 			if c != nil {
-				c.Add(o)
+				c.Add(o, 0)
 			}
 			if c == nil || pint.Sampled(o.ID, share) {
 				p := o.Flow.Partition(record.Partitions)
@@ -229,5 +229,20 @@ func TestTallyOfMany(t *testing.T) {
 		if p := y.places([]float64{0.5, 0.9}); p[0].code != 3 || p[1].code != 7 {
 			t.Errorf("codes of %d bits: %+v", bits, p)
 		}
+	}
+}
+
+// TestTallyOfWeights: readings that stand for many packets bound a quantile as far as so many readings do, and not as so many packets.
+func TestTallyOfWeights(t *testing.T) {
+	c := &coding{Query: &pint.Query{Bits: 8}}
+	weighed, plain := newTally(c), newTally(c)
+	weighed.weight = 5
+	for code := range uint64(200) {
+		weighed.addMany(code, 1<<5)
+		plain.add(code)
+	}
+	low, high := rankBounds(0.5, plain.independent(), 0.01)
+	if l, h := rankBounds(0.5, weighed.independent(), 0.01); l != low || h != high || high-low < 0.1 {
+		t.Errorf("ranks %v to %v of readings of 32 packets, %v to %v of single ones", l, h, low, high)
 	}
 }

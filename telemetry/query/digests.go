@@ -60,6 +60,7 @@ type batches struct {
 	notes map[batchPlace][]*store.Batch // those of by with flows that were condensed
 	whole bool                          // only batches with all digests are read
 	share uint8                         // the largest of what was condensed: digests of 1 of 2^share packets are in all records
+	read  uint8                         // the largest of what was condensed: of packets from edge to edge
 	all   int                           // records
 	sinks map[uint32]bool               // the switches that they are of
 }
@@ -111,7 +112,7 @@ func sortBatches(s *store.Store, w store.Window, partition int) *batches {
 			at := batchPlace{planID{x.Plan, x.Hash}, x.Instance}
 			b.by[at] = append(b.by[at], x)
 			if c := x.Condensed; c != nil {
-				b.share = max(b.share, c.Share)
+				b.share, b.read = max(b.share, c.Share), max(b.read, c.Read)
 				if len(c.Flows) > 0 {
 					b.notes[at] = append(b.notes[at], x)
 				}
@@ -240,7 +241,7 @@ func (e *Engine) digests(q *Question, what string, suits func(*pint.Query) int) 
 		return nil, fmt.Errorf("%w: no digest of %s is in the window", ErrUnknownFlow, of)
 	}
 	d.FlowCount = len(d.flows)
-	d.Share = 1 / float64(uint64(1)<<d.batches.share)
+	d.Share, d.Read = 1/float64(uint64(1)<<d.batches.share), 1/float64(uint64(1)<<d.batches.read)
 	for at, list := range d.batches.by {
 		for _, x := range list {
 			if x.Condensed != nil && at.plan == planOf(d.reader.Plan()) {

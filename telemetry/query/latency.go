@@ -178,6 +178,7 @@ func (p *hopPool) values() {
 					continue
 				}
 				t := p.at(hopPlace{known: true, sw: v.Switch})
+				t.weight = max(t.weight, x.Condensed.Read)
 				for _, n := range v.Counts {
 					t.addMany(uint64(n.Code), n.Count)
 					p.d.Used += n.Count

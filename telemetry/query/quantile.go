@@ -66,7 +66,11 @@ type tally struct {
 	dense  []uint64          // by code, of codes of few bits
 	sparse map[uint64]uint64 // of others
 	n      uint64
+	weight uint8 // a sample may stand for up to 2^weight of n
 }
+
+// independent is how many samples n rests on at least: what bounds count.
+func (t *tally) independent() uint64 { return max(1, t.n>>t.weight) }
 
 // denseBits is the size of codes up to which a tally has a place for each.
 const denseBits = 12
@@ -103,7 +107,7 @@ func (t *tally) bytes() int64 { return int64(8*len(t.dense) + 48*len(t.sparse) +
 func (t *tally) reset() {
 	clear(t.dense)
 	clear(t.sparse)
-	t.n = 0
+	t.n, t.weight = 0, 0
 }
 
 // place is a code, and where in its step a rank is, from -1/2 to 1/2: the samples of a code are taken to be spread evenly over
@@ -164,7 +168,7 @@ func (t *tally) stats(c *coding, ranks []float64, delta float64) ValueStats {
 	top := uint64(1)<<c.Bits - 1
 	want := make([]float64, 0, 3*len(ranks))
 	for _, rank := range ranks {
-		low, high := rankBounds(rank, t.n, delta/float64(2*len(ranks)))
+		low, high := rankBounds(rank, t.independent(), delta/float64(2*len(ranks)))
 		want = append(want, rank, low, high)
 	}
 	places := t.places(want)
@@ -208,12 +212,12 @@ func (t *tally) mean(c *coding, delta float64) (b Bounded, ok bool) {
 	for code, n := range t.sparse {
 		add(code, n)
 	}
-	if t.n < leastOfMean || open {
+	if t.independent() < leastOfMean || open {
 		return b, false
 	}
-	n := float64(t.n)
+	n, samples := float64(t.n), float64(t.independent())
 	b.Value = sum / n
-	slack := math.Sqrt(max(squares-n*b.Value*b.Value, 0) / (n - 1) / n / delta)
+	slack := math.Sqrt(max(squares-n*b.Value*b.Value, 0) / (n - 1) / samples / delta)
 	b.Low, b.High = max(b.Value-slack, min(least, b.Value)), b.Value+slack
 	if slack == 0 { // all of one code
 		b.Low, b.High = min(least, b.Value), max(most, b.Value)
@@ -241,7 +245,7 @@ const frequentShare, frequentMost = 0.1, 10
 // hold with a probability of 1 - delta. Rounding is to the nearest code, so that a value has one.
 func (t *tally) frequent(c *coding, delta float64) []FrequentValue {
 	list := []FrequentValue{}
-	need := math.Log(2/delta) / float64(t.n)
+	need := math.Log(2/delta) / float64(t.independent())
 	add := func(code, count uint64) {
 		share := float64(count) / float64(t.n)
 		b := Bounded{

@@ -50,7 +50,7 @@ type condensed struct {
 }
 
 // reading waits for the path.
-type reading struct{ query, hop, code uint8 }
+type reading struct{ query, hop, code, weight uint8 }
 
 // condensedPart is a partition in a slice.
 type condensedPart struct {
@@ -100,15 +100,16 @@ func NewCondenser(p *plan.Plan, c CondenserConfig) (*Condenser, error) {
 	return d, nil
 }
 
-// Add takes in a packet's digest, which is of the plan.
-func (c *Condenser) Add(o *pint.Record) {
+// Add takes in a packet's digest, which is of the plan and counts for 2^weight packets, of which it alone was read.
+func (c *Condenser) Add(o *pint.Record, weight uint8) {
+	n := uint64(1) << (weight & 63)
 	f := c.flows.at(&o.Flow, o.Flow.Hash(c.seed), &c.evicted)
 	if f.packets == 0 {
 		f.partition = uint16(o.Flow.Partition(c.config.Partitions))
 	}
-	f.packets++
+	f.packets += n
 	part := &c.parts[f.partition]
-	part.packets++
+	part.packets += n
 	own := c.check < 0 || c.ofPath(f, o)
 	if own && c.path >= 0 && (!f.Certain() || f.Hops() != int(o.Hops) || o.ID%verifyEach == 0) {
 		if r, ok := c.reader.Read(c.path, o); ok {
@@ -123,16 +124,16 @@ func (c *Condenser) Add(o *pint.Record) {
 	}
 	for _, q := range c.hops {
 		r, ok := c.reader.Read(q, o)
-		switch p := (reading{uint8(q), uint8(min(r.Hop, pint.MaxHops)), uint8(r.Digest)}); {
+		switch p := (reading{uint8(q), uint8(min(r.Hop, pint.MaxHops)), uint8(r.Digest), weight}); {
 		case !ok:
 		case !own:
-			part.unlocated++
+			part.unlocated += n
 		case f.Certain():
 			c.count(part, f, p)
 		case len(f.pending) < maxPending:
 			f.pending = append(f.pending, p)
 		default:
-			part.unlocated++
+			part.unlocated += n
 		}
 	}
 }
@@ -153,22 +154,22 @@ func (c *Condenser) ofPath(f *condensed, o *pint.Record) bool {
 
 // count counts a reading of a flow whose path is certain.
 func (c *Condenser) count(part *condensedPart, f *condensed, r reading) {
-	path := f.Path()
+	path, n := f.Path(), uint64(1)<<(r.weight&63)
 	if r.hop < 1 || int(r.hop) > len(path) {
-		part.unlocated++
+		part.unlocated += n
 		return
 	}
 	at := valuePlace{r.query, path[r.hop-1]}
 	counts := part.values[at]
 	if counts == nil {
 		if len(part.values) == maxPlaces {
-			part.unlocated++
+			part.unlocated += n
 			return
 		}
 		counts = new([256]uint64)
 		part.values[at] = counts
 	}
-	counts[r.code]++
+	counts[r.code] += n
 }
 
 // What a flow takes in a record, about, and a digest; and the parts of the room for both. What is left is for values.
@@ -220,7 +221,9 @@ func (c *Condenser) Take(flows int) []pint.Condensed {
 	for n, e := range list {
 		f := &e.state
 		to := &all[f.partition]
-		to.Unlocated += uint64(len(f.pending))
+		for _, p := range f.pending {
+			to.Unlocated += uint64(1) << (p.weight & 63)
+		}
 		if n < flows {
 			x := pint.CondensedFlow{Flow: e.key, Packets: f.packets, Changes: uint32(min(f.Changes-f.before, 1<<32-1))}
 			if f.Certain() && !f.mixed {

@@ -36,7 +36,7 @@ func TestCondenser(t *testing.T) {
 			o := network(e, r, flow, path(flow), func(hop int) pint.Observed {
 				return pint.Observed{pint.SwitchID: path(flow)[hop-1], pint.HopLatency: 1000 + path(flow)[hop-1], pint.EgressUtilisation: 30_000}
 			})
-			c.Add(&o)
+			c.Add(&o, 0)
 			if at, ok := reader.Read(1, &o); ok {
 				want[path(flow)[at.Hop-1]]++
 			}
@@ -90,7 +90,7 @@ func TestCondenser(t *testing.T) {
 	}
 	for _, flow := range []int{3, 4, 3} {
 		o := network(e, r, flow, pathOf(flow), func(int) pint.Observed { return pint.Observed{} })
-		c.Add(&o)
+		c.Add(&o, 0)
 	}
 	var listed []pint.CondensedFlow
 	for _, x := range c.Take(1) {
@@ -110,7 +110,7 @@ func TestCondenserIsBounded(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(25, 8))
 	for n := range 2000 {
-		c.Add(&pint.Record{Flow: flowKey(n % 400), ID: r.Uint64(), Digest: r.Uint64N(1 << 16), Plan: p.ID, Hops: 5})
+		c.Add(&pint.Record{Flow: flowKey(n % 400), ID: r.Uint64(), Digest: r.Uint64N(1 << 16), Plan: p.ID, Hops: 5}, 0)
 	}
 	packets, listed := uint64(0), uint64(0)
 	for _, x := range c.Take(1000) {
@@ -145,7 +145,7 @@ func BenchmarkCondenser(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		c.Add(&records[i&(len(records)-1)])
+		c.Add(&records[i&(len(records)-1)], 0)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestCondenserOfParallelPaths(t *testing.T) {
 		for i := range 300 {
 			way := ways[choose(i)]
 			o := network(e, r, 1, way, func(hop int) pint.Observed { return pint.Observed{pint.SwitchID: way[hop-1]} })
-			c.Add(&o)
+			c.Add(&o, 0)
 		}
 		x := c.Take(10)[0]
 		got, want := x.PathOf(&x.Flows[0]), map[int][]uint64{0: ways[0], 3: ways[1]}[slice]

@@ -3276,8 +3276,11 @@ type PathAnswer struct {
 	More       int64       `protobuf:"varint,22,opt,name=more,proto3" json:"more,omitempty"` // flows that the limit left out
 	// share of the packets have their digests in all records of the window: below 1 where sinks condensed the others, to keep within
 	// a budget. left_out packets are of flows that these sinks do not list, whichever these are.
-	Share         float64 `protobuf:"fixed64,23,opt,name=share,proto3" json:"share,omitempty"`
-	LeftOut       uint64  `protobuf:"varint,24,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	Share   float64 `protobuf:"fixed64,23,opt,name=share,proto3" json:"share,omitempty"`
+	LeftOut uint64  `protobuf:"varint,24,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// read of the packets from edge to edge of a switch had a digest, each of which counts for all of them: below 1 where sinks condensed and
+	// more came than they had time for.
+	Read          float64 `protobuf:"fixed64,25,opt,name=read,proto3" json:"read,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3434,6 +3437,13 @@ func (x *PathAnswer) GetShare() float64 {
 func (x *PathAnswer) GetLeftOut() uint64 {
 	if x != nil {
 		return x.LeftOut
+	}
+	return 0
+}
+
+func (x *PathAnswer) GetRead() float64 {
+	if x != nil {
+		return x.Read
 	}
 	return 0
 }
@@ -3855,8 +3865,11 @@ type LatencyAnswer struct {
 	Flows   []*FlowValues `protobuf:"bytes,29,rep,name=flows,proto3" json:"flows,omitempty"`
 	// share of the packets have their digests in all records of the window: below 1 where sinks condensed the others, to keep within
 	// a budget. left_out packets are of flows that these sinks do not list, whichever these are.
-	Share         float64 `protobuf:"fixed64,30,opt,name=share,proto3" json:"share,omitempty"`
-	LeftOut       uint64  `protobuf:"varint,31,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	Share   float64 `protobuf:"fixed64,30,opt,name=share,proto3" json:"share,omitempty"`
+	LeftOut uint64  `protobuf:"varint,31,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// read of the packets from edge to edge of a switch had a digest, each of which counts for all of them: below 1 where sinks condensed and
+	// more came than they had time for.
+	Read          float64 `protobuf:"fixed64,32,opt,name=read,proto3" json:"read,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4062,6 +4075,13 @@ func (x *LatencyAnswer) GetShare() float64 {
 func (x *LatencyAnswer) GetLeftOut() uint64 {
 	if x != nil {
 		return x.LeftOut
+	}
+	return 0
+}
+
+func (x *LatencyAnswer) GetRead() float64 {
+	if x != nil {
+		return x.Read
 	}
 	return 0
 }
@@ -4367,8 +4387,11 @@ type CongestionAnswer struct {
 	Hops []*HopStats `protobuf:"bytes,29,rep,name=hops,proto3" json:"hops,omitempty"`
 	// share of the packets have their digests in all records of the window: below 1 where sinks condensed the others, to keep within
 	// a budget. left_out packets are of flows that these sinks do not list, whichever these are.
-	Share         float64 `protobuf:"fixed64,30,opt,name=share,proto3" json:"share,omitempty"`
-	LeftOut       uint64  `protobuf:"varint,31,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	Share   float64 `protobuf:"fixed64,30,opt,name=share,proto3" json:"share,omitempty"`
+	LeftOut uint64  `protobuf:"varint,31,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// read of the packets from edge to edge of a switch had a digest, each of which counts for all of them: below 1 where sinks condensed and
+	// more came than they had time for.
+	Read          float64 `protobuf:"fixed64,32,opt,name=read,proto3" json:"read,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4578,6 +4601,13 @@ func (x *CongestionAnswer) GetLeftOut() uint64 {
 	return 0
 }
 
+func (x *CongestionAnswer) GetRead() float64 {
+	if x != nil {
+		return x.Read
+	}
+	return 0
+}
+
 // LinkCongestion bounds a link's congestion by the flows that pass it.
 type LinkCongestion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4696,8 +4726,11 @@ type LoopsAnswer struct {
 	Reported uint64      `protobuf:"varint,25,opt,name=reported,proto3" json:"reported,omitempty"` // reported packets were found to loop by switches, on the fly.
 	// share of the packets have their digests in all records of the window: below 1 where sinks condensed the others, to keep within
 	// a budget. left_out packets are of flows that these sinks do not list, whichever these are.
-	Share         float64 `protobuf:"fixed64,26,opt,name=share,proto3" json:"share,omitempty"`
-	LeftOut       uint64  `protobuf:"varint,27,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	Share   float64 `protobuf:"fixed64,26,opt,name=share,proto3" json:"share,omitempty"`
+	LeftOut uint64  `protobuf:"varint,27,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// read of the packets from edge to edge of a switch had a digest, each of which counts for all of them: below 1 where sinks condensed and
+	// more came than they had time for.
+	Read          float64 `protobuf:"fixed64,28,opt,name=read,proto3" json:"read,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4875,6 +4908,13 @@ func (x *LoopsAnswer) GetShare() float64 {
 func (x *LoopsAnswer) GetLeftOut() uint64 {
 	if x != nil {
 		return x.LeftOut
+	}
+	return 0
+}
+
+func (x *LoopsAnswer) GetRead() float64 {
+	if x != nil {
+		return x.Read
 	}
 	return 0
 }
@@ -7647,7 +7687,7 @@ const file_query_proto_rawDesc = "" +
 	"\rFragmentError\x12\x16\n" +
 	"\x06switch\x18\x01 \x01(\tR\x06switch\x12\x1c\n" +
 	"\tsubepochs\x18\x02 \x01(\x03R\tsubepochs\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\x01R\x05error\"\xf4\x03\n" +
+	"\x05error\x18\x03 \x01(\x01R\x05error\"\x88\x04\n" +
 	"\n" +
 	"PathAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
@@ -7672,7 +7712,8 @@ const file_query_proto_rawDesc = "" +
 	"\x05flows\x18\x15 \x03(\v2\x17.weir.query.v1.FlowPathR\x05flows\x12\x12\n" +
 	"\x04more\x18\x16 \x01(\x03R\x04more\x12\x14\n" +
 	"\x05share\x18\x17 \x01(\x01R\x05share\x12\x19\n" +
-	"\bleft_out\x18\x18 \x01(\x04R\aleftOut\"\x9f\x03\n" +
+	"\bleft_out\x18\x18 \x01(\x04R\aleftOut\x12\x12\n" +
+	"\x04read\x18\x19 \x01(\x01R\x04read\"\x9f\x03\n" +
 	"\bFlowPath\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
 	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x19\n" +
@@ -7706,7 +7747,7 @@ const file_query_proto_rawDesc = "" +
 	"\x05known\x18\x04 \x01(\bR\x05known\x12\x18\n" +
 	"\acertain\x18\x05 \x01(\bR\acertain\x12\x14\n" +
 	"\x05doubt\x18\x06 \x01(\x01R\x05doubt\x12\x1a\n" +
-	"\bswitches\x18\a \x03(\tR\bswitches\"\xdf\x05\n" +
+	"\bswitches\x18\a \x03(\tR\bswitches\"\xf3\x05\n" +
 	"\rLatencyAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7737,7 +7778,8 @@ const file_query_proto_rawDesc = "" +
 	"\apackets\x18\x1c \x01(\v2\x19.weir.query.v1.ValueStatsR\apackets\x12/\n" +
 	"\x05flows\x18\x1d \x03(\v2\x19.weir.query.v1.FlowValuesR\x05flows\x12\x14\n" +
 	"\x05share\x18\x1e \x01(\x01R\x05share\x12\x19\n" +
-	"\bleft_out\x18\x1f \x01(\x04R\aleftOut\"\xda\x01\n" +
+	"\bleft_out\x18\x1f \x01(\x04R\aleftOut\x12\x12\n" +
+	"\x04read\x18  \x01(\x01R\x04read\"\xda\x01\n" +
 	"\bHopStats\x12\x10\n" +
 	"\x03hop\x18\x01 \x01(\x03R\x03hop\x12\x16\n" +
 	"\x06switch\x18\x02 \x01(\tR\x06switch\x12\x14\n" +
@@ -7757,7 +7799,7 @@ const file_query_proto_rawDesc = "" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
 	"\asamples\x18\x02 \x01(\x04R\asamples\x12:\n" +
 	"\tquantiles\x18\x03 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\x124\n" +
-	"\x06median\x18\x04 \x01(\v2\x1c.weir.query.v1.QuantileValueR\x06median\"\xf9\x05\n" +
+	"\x06median\x18\x04 \x01(\v2\x1c.weir.query.v1.QuantileValueR\x06median\"\x8d\x06\n" +
 	"\x10CongestionAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7788,14 +7830,15 @@ const file_query_proto_rawDesc = "" +
 	"\x05links\x18\x1c \x03(\v2\x1d.weir.query.v1.LinkCongestionR\x05links\x12+\n" +
 	"\x04hops\x18\x1d \x03(\v2\x17.weir.query.v1.HopStatsR\x04hops\x12\x14\n" +
 	"\x05share\x18\x1e \x01(\x01R\x05share\x12\x19\n" +
-	"\bleft_out\x18\x1f \x01(\x04R\aleftOut\"\x8b\x01\n" +
+	"\bleft_out\x18\x1f \x01(\x04R\aleftOut\x12\x12\n" +
+	"\x04read\x18  \x01(\x01R\x04read\"\x8b\x01\n" +
 	"\x0eLinkCongestion\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
 	"\x05flows\x18\x03 \x01(\x03R\x05flows\x12\x17\n" +
 	"\aat_most\x18\x04 \x01(\x01R\x06atMost\x12\x12\n" +
 	"\x04flow\x18\x05 \x01(\tR\x04flow\x12\x12\n" +
-	"\x04open\x18\x06 \x01(\bR\x04open\"\xca\x04\n" +
+	"\x04open\x18\x06 \x01(\bR\x04open\"\xde\x04\n" +
 	"\vLoopsAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7822,7 +7865,8 @@ const file_query_proto_rawDesc = "" +
 	"\x04more\x18\x18 \x01(\x03R\x04more\x12\x1a\n" +
 	"\breported\x18\x19 \x01(\x04R\breported\x12\x14\n" +
 	"\x05share\x18\x1a \x01(\x01R\x05share\x12\x19\n" +
-	"\bleft_out\x18\x1b \x01(\x04R\aleftOut\"\xf6\x01\n" +
+	"\bleft_out\x18\x1b \x01(\x04R\aleftOut\x12\x12\n" +
+	"\x04read\x18\x1c \x01(\x01R\x04read\"\xf6\x01\n" +
 	"\bFlowLoop\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
 	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x16\n" +

@@ -21,6 +21,9 @@ func digestLines(d *query.DigestBasis, listed int) []string {
 	if d.Share < 1 {
 		text = append(text, fmt.Sprintf("a budget left out digests: records have those of %.3g %% of the packets, and what the sinks read of all", 100*d.Share))
 	}
+	if d.Read < 1 {
+		text = append(text, fmt.Sprintf("of packets from edge to edge of one switch, sinks read %.3g %%: their numbers are estimates", 100*d.Read))
+	}
 	if d.LeftOut > 0 {
 		text = append(text, fmt.Sprintf("missing: %d packets of flows that sinks do not list", d.LeftOut))
 	}
