@@ -133,16 +133,9 @@ func (s *stage) Process(b *packet.Batch) {
 	}
 }
 
-// looks are what a batch's packets are looked up by, so that the cache's lines are loaded at once.
-type looks struct {
-	fields [packet.BatchSize]fields
-	tuples [packet.BatchSize]tuple
-	keys   [packet.BatchSize]key
-	sets   [packet.BatchSize]uint32
-}
-
 // classify finds the classes of packets, and where the cache would have their verdicts.
 func (s *stage) classify(b *packet.Batch, c *classifier, pkts []packet.Packet) {
+	n := 0
 	for i := range pkts {
 		p := &pkts[i]
 		if p.Reason != 0 {
@@ -153,13 +146,17 @@ func (s *stage) classify(b *packet.Batch, c *classifier, pkts []packet.Packet) {
 			b.Drop(p, reasonTinyFragment)
 			continue
 		}
-		f, t := &s.fields[i], &s.tuples[i]
-		*f = fieldsOf(p, data)
-		c.classes(f, t)
-		if len(s.cache) != 0 {
-			s.keys[i] = c.key(t)
-			s.sets[i] = s.cache.index(s.keys[i])
-		}
+		s.fields[i&maxLook] = fieldsOf(p, data)
+		s.lives[n&maxLook] = uint8(i)
+		n++
+	}
+	c.classes(&s.looks, n)
+	if len(s.cache) == 0 {
+		return
+	}
+	for _, i := range s.lives[:n] {
+		s.keys[i&maxLook] = c.key(&s.tuples[i&maxLook])
+		s.sets[i&maxLook] = s.cache.index(s.keys[i&maxLook])
 	}
 }
 

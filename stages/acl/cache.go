@@ -6,8 +6,8 @@ import (
 	"github.com/weirswitch/weir/telemetry/hash"
 )
 
-// cacheSets is the number of lines of a worker's cache: 32,768 combinations in 1 MiB.
-const cacheSets = 1 << 14
+// cacheSets is the number of lines of a worker's cache: 65,536 combinations in 2 MiB.
+const cacheSets = 1 << 15
 
 // cacheFrom is the number of words of the rows from which finding a verdict costs
 // more than a look into the cache: of all words, or of those that a packet is

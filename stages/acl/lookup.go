@@ -1,6 +1,10 @@
 package acl
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/weirswitch/weir/pipeline/packet"
+)
 
 // verdict is what the rules say of a packet: the rule that decides, or the
 // number of rules for the default, and the counting rules in front of it.
@@ -15,42 +19,82 @@ const maxCounts = 3
 
 const noRule = ^uint32(0)
 
-// classes looks up the classes of a packet's fields.
-func (c *classifier) classes(f *fields, t *tuple) {
+// looks are what a batch's packets are looked up by. All packets are looked up by a field before the next one, and in the cache
+// at the end: in so short loops tens of loads are in flight.
+type looks struct {
+	fields [packet.BatchSize]fields
+	tuples [packet.BatchSize]tuple
+	keys   [packet.BatchSize]key
+	sets   [packet.BatchSize]uint32
+	lives  [packet.BatchSize]uint8 // the numbers of packets that are looked up
+}
+
+// classes looks up the classes of the fields of the first n of l.lives.
+func (c *classifier) classes(l *looks, n int) {
+	lives := l.lives[:n]
 	for _, k := range c.active {
 		switch k {
 		case fieldInPort:
-			t[k] = c.direct[fieldInPort][f.inPort]
-		case fieldVLAN:
-			t[k] = c.direct[fieldVLAN][f.vlan]
-		case fieldEtherType:
-			t[k] = c.direct[fieldEtherType][f.etherType]
-		case fieldProto:
-			v := uint32(protoValues - 1)
-			if f.proto != anyProto {
-				v = uint32(f.proto)
+			for _, i := range lives {
+				l.tuples[i&maxLook][k] = c.direct[fieldInPort][l.fields[i&maxLook].inPort]
 			}
-			t[k] = c.direct[fieldProto][v]
+		case fieldVLAN:
+			for _, i := range lives {
+				l.tuples[i&maxLook][k] = c.direct[fieldVLAN][l.fields[i&maxLook].vlan]
+			}
+		case fieldEtherType:
+			for _, i := range lives {
+				l.tuples[i&maxLook][k] = c.direct[fieldEtherType][l.fields[i&maxLook].etherType]
+			}
+		case fieldProto:
+			for _, i := range lives {
+				v := uint32(protoValues - 1)
+				if proto := l.fields[i&maxLook].proto; proto != anyProto {
+					v = uint32(proto)
+				}
+				l.tuples[i&maxLook][k] = c.direct[fieldProto][v]
+			}
 		case fieldFlags:
-			t[k] = c.direct[fieldFlags][f.flags]
+			for _, i := range lives {
+				l.tuples[i&maxLook][k] = c.direct[fieldFlags][l.fields[i&maxLook].flags]
+			}
 		case fieldSrcPort:
-			t[k] = c.direct[fieldSrcPort][portValue(f.srcPort, f.ports)]
+			for _, i := range lives {
+				f := &l.fields[i&maxLook]
+				l.tuples[i&maxLook][k] = c.direct[fieldSrcPort][portValue(f.srcPort, f.ports)]
+			}
 		case fieldDstPort:
-			t[k] = c.direct[fieldDstPort][portValue(f.dstPort, f.ports)]
+			for _, i := range lives {
+				f := &l.fields[i&maxLook]
+				l.tuples[i&maxLook][k] = c.direct[fieldDstPort][portValue(f.dstPort, f.ports)]
+			}
 		case fieldSrc:
-			t[k] = c.src.lookup(f.src)
+			for _, i := range lives {
+				l.tuples[i&maxLook][k] = c.src.lookup(l.fields[i&maxLook].src)
+			}
 		case fieldDst:
-			t[k] = c.dst.lookup(f.dst)
+			for _, i := range lives {
+				l.tuples[i&maxLook][k] = c.dst.lookup(l.fields[i&maxLook].dst)
+			}
 		case fieldSrcMAC:
-			t[k] = c.srcMACs.lookup(f.srcMAC)
+			for _, i := range lives {
+				l.tuples[i&maxLook][k] = c.srcMACs.lookup(l.fields[i&maxLook].srcMAC)
+			}
 		case fieldDstMAC:
-			t[k] = c.dstMACs.lookup(f.dstMAC)
+			for _, i := range lives {
+				l.tuples[i&maxLook][k] = c.dstMACs.lookup(l.fields[i&maxLook].dstMAC)
+			}
 		}
 	}
-	if f.unknown != 0 {
-		c.unknownClasses(f.unknown, t)
+	for _, i := range lives {
+		if f := &l.fields[i&maxLook]; f.unknown != 0 {
+			c.unknownClasses(f.unknown, &l.tuples[i&maxLook])
+		}
 	}
 }
+
+// maxLook is the largest number of a packet in looks, and a mask.
+const maxLook = packet.BatchSize - 1
 
 func portValue(port uint16, has bool) uint32 {
 	if !has {

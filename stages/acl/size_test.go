@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/weirswitch/weir/pipeline/packet"
 )
 
 // TestManyRules builds the largest rule set, with values of its own in most
@@ -38,20 +40,21 @@ func TestManyRules(t *testing.T) {
 	t.Logf("%d rules: %v, %d MB allocated, %d MB kept", len(c.Rules), took,
 		(built.TotalAlloc-before.TotalAlloc)>>20, kept)
 	rules := m.rules.Load()
-	var tuple tuple
+	l := &looks{lives: [packet.BatchSize]uint8{packet.BatchSize - 1}}
+	f, tuple := &l.fields[packet.BatchSize-1], &l.tuples[packet.BatchSize-1]
 	for i := range rules.rules {
 		r := &rules.rules[i]
-		f := fields{
+		*f = fields{
 			srcMAC: r.srcMAC.bits, src: r.src.Addr(), dst: r.dst.Addr(), proto: 6, ports: true,
 			dstPort: r.dstPort.low, etherType: 0x0800, vlan: vlanNone, flags: 2,
 		}
-		rules.classes(&f, &tuple)
-		if v, _, pure := rules.find(&f, &tuple, 0); v.rule != uint32(i) || !pure {
+		rules.classes(l, 1)
+		if v, _, pure := rules.find(f, tuple, 0); v.rule != uint32(i) || !pure {
 			t.Fatalf("a packet of rule %d meets rule %d", i, v.rule)
 		}
 		f.dstPort++
-		rules.classes(&f, &tuple)
-		if v, _, _ := rules.find(&f, &tuple, 0); v.rule != uint32(len(rules.rules)) {
+		rules.classes(l, 1)
+		if v, _, _ := rules.find(f, tuple, 0); v.rule != uint32(len(rules.rules)) {
 			t.Fatalf("a packet of no rule meets rule %d", v.rule)
 		}
 	}
