@@ -240,6 +240,9 @@ func (c *Config) complete(f *tomlfile.Faults) {
 			if p.InSharedMemory() && p.Socket != "" {
 				p.Name = strings.TrimSuffix(filepath.Base(p.Socket), filepath.Ext(p.Socket))
 			}
+			if p.Driver == port.DriverVLAN && p.Parent != "" {
+				p.Name = p.SubinterfaceName()
+			}
 		}
 	}
 	c.completeStages(f)

@@ -36,7 +36,9 @@ func (c *Config) validatePorts(f *tomlfile.Faults) {
 	for i := range c.Ports {
 		p := &c.Ports[i]
 		key := fmt.Sprintf("port[%d]", i)
-		queues += max(p.Queues, 1) // 0 is all that the interface has; the switch checks again when it knows
+		if !port.Deviceless(p.Driver) {
+			queues += max(p.Queues, 1) // 0 is all that the interface has; the switch checks again when it knows
+		}
 		f.AddAll(key, p.Validate())
 		if p.Name != "" && !printable.IsName(p.Name) {
 			f.Add(key+".name", "%q is not a name: use 1 to 32 letters, digits, '.', '_' and '-'", p.Name)
@@ -53,13 +55,14 @@ func (c *Config) validatePorts(f *tomlfile.Faults) {
 			f.Add(key+".name", "port[%d] is called %q already: choose another name", j, p.Name)
 		}
 		interfaces[p.Interface], sockets[address], names[p.Name] = i, i, i
-		if t := c.Dataplane.Timestamps; p.Driver != port.DriverXSK && (t == port.TimestampsXDP || t == port.TimestampsHardware) {
+		if t := c.Dataplane.Timestamps; p.Driver != port.DriverXSK && !port.Deviceless(p.Driver) && (t == port.TimestampsXDP || t == port.TimestampsHardware) {
 			f.Add(key+".driver", "%s knows no arrival times: use driver = %q, or dataplane.timestamps = %q", p.Driver, port.DriverXSK, port.TimestampsAuto)
 		}
 		if ring := c.Dataplane.TXRing; p.TXBudget > ring {
 			f.Add(key+".tx_budget", "%d exceeds the TX ring: choose up to dataplane.tx_ring = %d", p.TXBudget, ring)
 		}
 	}
+	c.validateVirtual(f)
 	if !f.Under("dataplane") {
 		f.AddAll("dataplane", c.Dataplane.CheckFrames(queues))
 	}
@@ -105,6 +108,7 @@ func (c *Config) validateStages(f *tomlfile.Faults) {
 			f.Add(key, "is set, but the graph has no such stage: add %q to switch.graph or remove the table", name)
 		}
 	}
+	c.validateRouted(f)
 	c.validateGraph(f, names)
 }
 
@@ -129,6 +133,7 @@ func (c *Config) validateGraph(f *tomlfile.Faults, ports []string) {
 	for _, name := range ports {
 		env.Ports = append(env.Ports, pipeline.Port{Name: name})
 	}
+	c.CompletePorts(env.Ports)
 	if !f.Under("switch") && !f.Under("stages") && !f.Under("port") {
 		_, err := stages.Build(c.Switch.Graph, c.Stages, env)
 		f.AddAll("switch.graph", err)

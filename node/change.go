@@ -100,6 +100,10 @@ func (n *Node) Change(next func(now *config.Config) (*config.Config, error)) (*a
 		}
 	}
 	n.inForce.Store(force)
+	select { // another domain may leave a routed interface another MTU
+	case n.portsChanged <- struct{}{}:
+	default:
+	}
 	r := &api.ChangeResponse{}
 	for _, x := range changes {
 		r.Changes = append(r.Changes, &api.Change{Key: x.Key, Old: x.Old, New: x.New})
@@ -128,7 +132,7 @@ func (n *Node) ReloadFile(cause string) error {
 
 // Clear forgets learned stations (fdb), or the counts of rules (acl).
 func (n *Node) Clear(q *api.ClearRequest) (*api.ClearResponse, error) {
-	if q.Table != "fdb" && (q.Port != "" || q.Vlan != 0) {
+	if q.Table != "fdb" && (q.Port != "" || q.Vlan != 0 || q.Domain != "") {
 		return nil, fmt.Errorf("%s has neither ports nor VLANs to choose by: leave them out", q.Table)
 	}
 	switch q.Table {
@@ -152,8 +156,13 @@ func (n *Node) Clear(q *api.ClearRequest) (*api.ClearResponse, error) {
 
 func (n *Node) flush(m *l2.Module, q *api.ClearRequest) (int, error) {
 	switch {
-	case q.Port != "" && q.Vlan != 0:
-		return 0, errors.New("choose by port or by VLAN, not by both")
+	case q.Port != "" && q.Vlan != 0 || q.Domain != "" && (q.Port != "" || q.Vlan != 0):
+		return 0, errors.New("choose by port, by VLAN or by domain, not by two of them")
+	case q.Domain != "":
+		if cleared, ok := m.FlushDomain(q.Domain); ok {
+			return cleared, nil
+		}
+		return 0, fmt.Errorf("there is no domain %q: weir ctl show fdb shows those with stations", q.Domain)
 	case q.Vlan > 4094:
 		return 0, fmt.Errorf("VLAN %d does not exist: choose 1 to 4094", q.Vlan)
 	case q.Vlan != 0:

@@ -174,6 +174,9 @@ func (n *Node) setUp() (err error) {
 			queues += n.options.Ports[pc.Name].Info().Queues
 			continue
 		}
+		if port.Deviceless(pc.Driver) {
+			continue // it has no rings
+		}
 		count, queuesErr := port.QueuesOf(n.withWorkers(pc))
 		if queuesErr != nil {
 			err = errors.Join(err, fmt.Errorf("port %s: %w", pc.Name, queuesErr))
@@ -233,6 +236,7 @@ func (n *Node) setUp() (err error) {
 	for _, p := range ports {
 		env.Ports = append(env.Ports, stagePort(p.Info(), c))
 	}
+	c.CompletePorts(env.Ports)
 	n.ports = env.Ports
 	names := pipeline.PortNames(n.ports)
 	n.names.Store(&names)
@@ -302,6 +306,9 @@ func (n *Node) openPort(c port.Config) (port.Port, error) {
 	}
 	if c.Driver == port.DriverTunnel {
 		return port.NewTunnel(c), nil
+	}
+	if port.Deviceless(c.Driver) {
+		return port.NewVirtual(c), nil
 	}
 	if c.Driver == port.DriverMemif {
 		p, err := port.NewMemif(c, n.pool.FrameSize())

@@ -50,7 +50,9 @@ func (c *portChange) open() error {
 	}
 	queues := 0
 	for _, p := range n.sw.Infos() {
-		queues += p.Queues
+		if !port.Deviceless(p.Driver) {
+			queues += p.Queues
+		}
 	}
 	var come []int
 	for i := range c.next.Ports {
@@ -59,6 +61,9 @@ func (c *portChange) open() error {
 			continue
 		}
 		come = append(come, i)
+		if port.Deviceless(p.Driver) {
+			continue // it has no rings
+		}
 		count, err := port.QueuesOf(n.withWorkers(p))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("port[%d]: port %s: %w", i, p.Name, err))
@@ -99,6 +104,7 @@ func (c *portChange) open() error {
 	for _, name := range c.removed {
 		c.ports[slices.IndexFunc(c.ports, func(p pipeline.Port) bool { return p.Name == name })] = pipeline.Port{}
 	}
+	c.next.CompletePorts(c.ports)
 	return errors.Join(errs...)
 }
 
@@ -208,6 +214,7 @@ func (n *Node) followPorts(stop <-chan struct{}) {
 				ports[i] = stagePort(info, n.config)
 			}
 		}
+		n.inForce.Load().config.CompletePorts(ports)
 		if !slices.Equal(ports, n.ports) {
 			n.ports = ports
 			for _, stage := range n.chain {

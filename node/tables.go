@@ -59,7 +59,7 @@ func (n *Node) Routes() (*api.RoutesResponse, bool) {
 	names := n.portNames()
 	r := &api.RoutesResponse{}
 	for _, e := range m.Routes() {
-		route := &api.Route{Prefix: e.Prefix.String(), Kind: e.Kind, Origin: e.Origin}
+		route := &api.Route{Prefix: e.Prefix.String(), Kind: e.Kind, Origin: e.Origin, Vrf: e.VRF}
 		for _, h := range e.Hops {
 			route.Hops = append(route.Hops, &api.Hop{Address: h.Address.String(), Port: names[h.Port]})
 		}
@@ -81,7 +81,7 @@ func (n *Node) Neighbours() (*api.NeighboursResponse, bool) {
 	r := &api.NeighboursResponse{}
 	for _, e := range m.Neighbours() {
 		r.Neighbours = append(r.Neighbours, &api.Neighbour{
-			Address: e.Address.String(), Port: names[e.Port], Mac: e.MAC, State: e.State, Waiting: int64(e.Waiting),
+			Address: e.Address.String(), Port: names[e.Port], Mac: e.MAC, State: e.State, Waiting: int64(e.Waiting), Vrf: e.VRF,
 		})
 	}
 	return r, true
@@ -99,7 +99,7 @@ func (n *Node) Fdb() (iter.Seq[*api.FdbEntry], bool) {
 		for _, e := range m.Entries(nil, clock.Kernel.TAI()) {
 			entry := &api.FdbEntry{
 				Mac: e.MAC.String(), Vlan: uint32(e.VLAN), Port: names[e.Port],
-				AgeNs: int64(e.Age), Static: e.Static,
+				AgeNs: int64(e.Age), Static: e.Static, Domain: e.Domain,
 			}
 			if !yield(entry) {
 				return

@@ -17,13 +17,15 @@ type Named struct {
 }
 
 // Check reports all faults of a graph, joined: every graph begins with its one
-// parse stage, has one forwarding stage, and is in the order of roles. A stage whose
+// parse stage, has one forwarding stage or those of a bridge with a router, and is in the order of roles. A stage whose
 // module is nil has faults that are reported elsewhere, and is passed over.
 func Check(chain []Named) error {
 	var errs []error
 	seen := map[string]bool{}
 	forward, unknown := 0, 0
-	last := -1 // the stage in front whose role is known
+	last := -1     // the stage in front whose role is known
+	former := ""   // the forwarding stage in front
+	apart := false // a forwarding stage is behind one that it does not follow
 	for i, n := range chain {
 		if seen[n.Name] {
 			errs = append(errs, fmt.Errorf("stage %q appears twice: remove one", n.Name))
@@ -35,6 +37,16 @@ func Check(chain []Named) error {
 		}
 		role := n.Module.Role()
 		if role == RoleForward {
+			f, ok := n.Module.(Follower)
+			name, always := "", false
+			if ok {
+				name, always = f.Follows()
+			}
+			apart = apart || former != "" && former != name && unknown == 0
+			if always && former != name && unknown == 0 {
+				errs = append(errs, fmt.Errorf("stage %q is not behind %q: write it there, or remove it", n.Name, name))
+			}
+			former = n.Name
 			forward++
 		}
 		if i == 0 && role != RoleParse {
@@ -46,8 +58,8 @@ func Check(chain []Named) error {
 		}
 		last = i
 	}
-	if forward > 1 || forward == 0 && unknown == 0 {
-		errs = append(errs, fmt.Errorf("the graph has %d forwarding stages: name exactly one (patch, l2 or l3)", forward))
+	if apart || forward == 0 && unknown == 0 {
+		errs = append(errs, fmt.Errorf("the graph has %d forwarding stages: name exactly one (patch, l2 or l3), or a bridge with a router (l2, l3, irb)", forward))
 	}
 	return errors.Join(errs...)
 }

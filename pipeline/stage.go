@@ -164,6 +164,23 @@ func Join(chain []Named) error {
 	return errors.Join(errs...)
 }
 
+// Bridge is a forwarding Module in front of a router of the same graph.
+type Bridge interface {
+	// Route says which ports the router has, now and after each change. It may be called from anywhere, while packets flow.
+	Route(ports []RoutedPort)
+}
+
+// RoutedPort is a port of a router: of the bridge too if it is a routed interface (Port.Routed), else of the router alone.
+type RoutedPort struct {
+	Port uint16
+	MAC  [6]byte
+}
+
+// Follower is a forwarding Module that may be directly behind another one, which the graph calls name. If always, it must be.
+type Follower interface {
+	Follows() (name string, always bool)
+}
+
 // Excluder is a forwarding Module of which other modules can take ports that are theirs. Exclude is called once, before Stage.
 type Excluder interface {
 	Exclude(ports []string)
@@ -195,6 +212,11 @@ type Port struct {
 	TxRing int
 	// Down: the port cannot carry packets now, as its link is down or its interface is gone.
 	Down bool
+	// VLAN is set of a VLAN subinterface: its packets are those of the port Parent with a tag of this VLAN. With Inner they have
+	// a second tag behind it, of that VLAN. TPID is the type of the outer tag when they leave.
+	Parent, VLAN, Inner, TPID uint16
+	// Routed: the port is a routed interface of a bridge domain, by which the bridge and the router of the switch speak to each other.
+	Routed bool
 }
 
 // PortNames returns the names of ports by number. A port that the switch has no more
@@ -216,7 +238,7 @@ const (
 	RoleParse   Role = iota // fills the packets' metadata; exactly one, first
 	RoleIngress             // measures what arrived
 	RolePolicy              // permits or drops
-	RoleForward             // chooses the output port; exactly one
+	RoleForward             // chooses the output port; exactly one, or a bridge with a router
 	RoleEgress              // measures or changes what leaves
 )
 

@@ -38,6 +38,10 @@ func graphsOfAll(t *testing.T, configs map[string]any) map[string][]string {
 		graphs[forward] = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 			return role(name) == pipeline.RoleForward && name != forward
 		})
+		if forward == "irb" { // never alone
+			at := slices.Index(graphs[forward], forward)
+			graphs[forward] = slices.Insert(graphs[forward], at, "l2", "l3")
+		}
 	}
 	return graphs
 }

@@ -28,7 +28,7 @@ func TestCompletion(t *testing.T) {
 		"ctl s":                  "save set show",
 		"ctl show r":             "report routes",
 		"ctl set ":               "acl fdb mirror neighbour policer port route",
-		"ctl set route add ":     "prefix= via= weights= port=",
+		"ctl set route add ":     "prefix= via= weights= port= vrf=",
 		"ctl capture --edge ":    "before after dropped",
 		"ctl clear ":             "acl fdb",
 		"ctl set fdb remove m":   "mac= vlan= port=", // the shell chooses

@@ -346,14 +346,14 @@ func askConfig(ctx context.Context, c *control.Client) (json.RawMessage, func(io
 	}, nil
 }
 
-// askFdb sorts what comes in no order: by VLAN, then by address.
+// askFdb sorts what comes in no order: by domain or VLAN, then by address.
 func askFdb(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {
 	entries, err := c.FdbEntries(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	slices.SortFunc(entries, func(a, b *api.FdbEntry) int {
-		return cmp.Or(cmp.Compare(a.Vlan, b.Vlan), cmp.Compare(a.Mac, b.Mac))
+		return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Vlan, b.Vlan), cmp.Compare(a.Mac, b.Mac))
 	})
 	return control.JSON(&api.FdbResponse{Entries: entries}),
 		func(w io.Writer) error { return printFdb(w, entries) }, nil

@@ -359,6 +359,7 @@ func newClearCommand(o *ctlOptions) *cobra.Command {
 		if name == "fdb" {
 			cmd.Flags().StringVar(&q.Port, "port", "", "only those behind this `PORT`")
 			cmd.Flags().Uint32Var(&q.Vlan, "vlan", 0, "only those in this `VLAN`")
+			cmd.Flags().StringVar(&q.Domain, "domain", "", "only those in this bridge `DOMAIN`")
 		}
 		clear.AddCommand(cmd)
 	}

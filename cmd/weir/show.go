@@ -162,7 +162,11 @@ func printWorkers(w io.Writer, workers []*api.Worker) error {
 }
 
 func printFdb(w io.Writer, entries []*api.FdbEntry) error {
-	t := text.NewTable(">VLAN", "MAC", "PORT", "KIND", ">AGE")
+	segment := ">VLAN"
+	if slices.ContainsFunc(entries, func(e *api.FdbEntry) bool { return e.Domain != "" }) {
+		segment = "DOMAIN"
+	}
+	t := text.NewTable(segment, "MAC", "PORT", "KIND", ">AGE")
 	for _, e := range entries {
 		kind, age := "learned", fmt.Sprint(time.Duration(e.AgeNs).Truncate(time.Second))
 		if e.Static {
@@ -171,6 +175,9 @@ func printFdb(w io.Writer, entries []*api.FdbEntry) error {
 		vlan := "-"
 		if e.Vlan != 0 {
 			vlan = fmt.Sprint(e.Vlan)
+		}
+		if e.Domain != "" {
+			vlan = e.Domain
 		}
 		t.Row(vlan, e.Mac, e.Port, kind, age)
 	}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/weirswitch/weir/control"
@@ -38,11 +40,11 @@ func askRoutes(ctx context.Context, c *control.Client) (json.RawMessage, func(io
 		return nil, nil, err
 	}
 	return control.JSON(r), func(w io.Writer) error {
-		t := text.NewTable("PREFIX", "KIND", "VIA", "PORT")
+		t, row := vrfTable(slices.ContainsFunc(r.Routes, func(x *api.Route) bool { return x.Vrf != "" }), "PREFIX", "KIND", "VIA", "PORT")
 		for _, x := range r.Routes {
 			kind := strings.TrimSpace(x.Kind + " " + x.Origin)
 			if len(x.Hops) == 0 {
-				t.Row(x.Prefix, kind, "-", x.Port)
+				row(x.Vrf, x.Prefix, kind, "-", x.Port)
 			}
 			for i := 0; i < len(x.Hops); {
 				n := i + 1 // a gateway's units of weight are adjacent
@@ -53,7 +55,7 @@ func askRoutes(ctx context.Context, c *control.Client) (json.RawMessage, func(io
 				if n-i > 1 {
 					via += fmt.Sprintf(" (weight %d)", n-i)
 				}
-				t.Row(x.Prefix, kind, via, x.Hops[i].Port)
+				row(x.Vrf, x.Prefix, kind, via, x.Hops[i].Port)
 				i = n
 			}
 		}
@@ -67,14 +69,24 @@ func askNeighbours(ctx context.Context, c *control.Client) (json.RawMessage, fun
 		return nil, nil, err
 	}
 	return control.JSON(r), func(w io.Writer) error {
-		t := text.NewTable("ADDRESS", "PORT", "MAC", "STATE", ">WAITING")
+		t, row := vrfTable(slices.ContainsFunc(r.Neighbours, func(x *api.Neighbour) bool { return x.Vrf != "" }), "ADDRESS", "PORT", "MAC", "STATE", ">WAITING")
 		for _, x := range r.Neighbours {
 			mac := x.Mac
 			if mac == "" {
 				mac = "-"
 			}
-			t.Row(x.Address, x.Port, mac, x.State, x.Waiting)
+			row(x.Vrf, x.Address, x.Port, mac, x.State, x.Waiting)
 		}
 		return t.Write(w)
 	}, nil
+}
+
+// vrfTable is a table whose first column is the VRF, if there are any. row adds a row to it.
+func vrfTable(vrfs bool, columns ...string) (t *text.Table, row func(vrf string, cells ...any)) {
+	if !vrfs {
+		t = text.NewTable(columns...)
+		return t, func(_ string, cells ...any) { t.Row(cells...) }
+	}
+	t = text.NewTable(append([]string{"VRF"}, columns...)...)
+	return t, func(vrf string, cells ...any) { t.Row(append([]any{cmp.Or(vrf, "-")}, cells...)...) }
 }

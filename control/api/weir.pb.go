@@ -645,6 +645,7 @@ type Route struct {
 	Hops          []*Hop                 `protobuf:"bytes,3,rep,name=hops,proto3" json:"hops,omitempty"`     // the gateways, one for each unit of weight
 	Port          string                 `protobuf:"bytes,4,opt,name=port,proto3" json:"port,omitempty"`     // on which the network is, without gateways
 	Origin        string                 `protobuf:"bytes,5,opt,name=origin,proto3" json:"origin,omitempty"` // who made a route of the kernel, which has the kind "kernel"
+	Vrf           string                 `protobuf:"bytes,6,opt,name=vrf,proto3" json:"vrf,omitempty"`       // in whose table it is; empty: that of ports without one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -710,6 +711,13 @@ func (x *Route) GetPort() string {
 func (x *Route) GetOrigin() string {
 	if x != nil {
 		return x.Origin
+	}
+	return ""
+}
+
+func (x *Route) GetVrf() string {
+	if x != nil {
+		return x.Vrf
 	}
 	return ""
 }
@@ -817,6 +825,7 @@ type Neighbour struct {
 	Mac           string                 `protobuf:"bytes,3,opt,name=mac,proto3" json:"mac,omitempty"`          // empty while it is not known
 	State         string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`      // "static", "reachable", "stale", "looked for"
 	Waiting       int64                  `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"` // packets that wait for it
+	Vrf           string                 `protobuf:"bytes,6,opt,name=vrf,proto3" json:"vrf,omitempty"`          // of its port
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -884,6 +893,13 @@ func (x *Neighbour) GetWaiting() int64 {
 		return x.Waiting
 	}
 	return 0
+}
+
+func (x *Neighbour) GetVrf() string {
+	if x != nil {
+		return x.Vrf
+	}
+	return ""
 }
 
 type SetRequest struct {
@@ -1139,9 +1155,10 @@ func (x *Change) GetNew() string {
 
 type ClearRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Table         string                 `protobuf:"bytes,1,opt,name=table,proto3" json:"table,omitempty"` // "fdb": learned stations; "acl": the counts of rules
-	Port          string                 `protobuf:"bytes,2,opt,name=port,proto3" json:"port,omitempty"`   // fdb: only those behind this port
-	Vlan          uint32                 `protobuf:"varint,3,opt,name=vlan,proto3" json:"vlan,omitempty"`  // fdb: only those in this VLAN
+	Table         string                 `protobuf:"bytes,1,opt,name=table,proto3" json:"table,omitempty"`   // "fdb": learned stations; "acl": the counts of rules
+	Port          string                 `protobuf:"bytes,2,opt,name=port,proto3" json:"port,omitempty"`     // fdb: only those behind this port
+	Vlan          uint32                 `protobuf:"varint,3,opt,name=vlan,proto3" json:"vlan,omitempty"`    // fdb: only those in this VLAN
+	Domain        string                 `protobuf:"bytes,4,opt,name=domain,proto3" json:"domain,omitempty"` // fdb: only those in this bridge domain
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1195,6 +1212,13 @@ func (x *ClearRequest) GetVlan() uint32 {
 		return x.Vlan
 	}
 	return 0
+}
+
+func (x *ClearRequest) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
 }
 
 type ClearResponse struct {
@@ -3778,6 +3802,7 @@ type FdbEntry struct {
 	Port          string                 `protobuf:"bytes,3,opt,name=port,proto3" json:"port,omitempty"`
 	AgeNs         int64                  `protobuf:"varint,4,opt,name=age_ns,json=ageNs,proto3" json:"age_ns,omitempty"` // since the station was last seen; 0 for static entries
 	Static        bool                   `protobuf:"varint,5,opt,name=static,proto3" json:"static,omitempty"`
+	Domain        string                 `protobuf:"bytes,6,opt,name=domain,proto3" json:"domain,omitempty"` // of a bridge with domains, in place of the VLAN
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3847,6 +3872,13 @@ func (x *FdbEntry) GetStatic() bool {
 	return false
 }
 
+func (x *FdbEntry) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
 var File_weir_proto protoreflect.FileDescriptor
 
 const file_weir_proto_rawDesc = "" +
@@ -3881,26 +3913,28 @@ const file_weir_proto_rawDesc = "" +
 	"\apackets\x18\x04 \x01(\x04R\apackets\x12\x14\n" +
 	"\x05bytes\x18\x05 \x01(\x04R\x05bytes\"8\n" +
 	"\x0eRoutesResponse\x12&\n" +
-	"\x06routes\x18\x01 \x03(\v2\x0e.weir.v1.RouteR\x06routes\"\x81\x01\n" +
+	"\x06routes\x18\x01 \x03(\v2\x0e.weir.v1.RouteR\x06routes\"\x93\x01\n" +
 	"\x05Route\x12\x16\n" +
 	"\x06prefix\x18\x01 \x01(\tR\x06prefix\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12 \n" +
 	"\x04hops\x18\x03 \x03(\v2\f.weir.v1.HopR\x04hops\x12\x12\n" +
 	"\x04port\x18\x04 \x01(\tR\x04port\x12\x16\n" +
-	"\x06origin\x18\x05 \x01(\tR\x06origin\"3\n" +
+	"\x06origin\x18\x05 \x01(\tR\x06origin\x12\x10\n" +
+	"\x03vrf\x18\x06 \x01(\tR\x03vrf\"3\n" +
 	"\x03Hop\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\tR\x04port\"H\n" +
 	"\x12NeighboursResponse\x122\n" +
 	"\n" +
 	"neighbours\x18\x01 \x03(\v2\x12.weir.v1.NeighbourR\n" +
-	"neighbours\"{\n" +
+	"neighbours\"\x8d\x01\n" +
 	"\tNeighbour\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\tR\x04port\x12\x10\n" +
 	"\x03mac\x18\x03 \x01(\tR\x03mac\x12\x14\n" +
 	"\x05state\x18\x04 \x01(\tR\x05state\x12\x18\n" +
-	"\awaiting\x18\x05 \x01(\x03R\awaiting\"\xc2\x02\n" +
+	"\awaiting\x18\x05 \x01(\x03R\awaiting\x12\x10\n" +
+	"\x03vrf\x18\x06 \x01(\tR\x03vrf\"\xc2\x02\n" +
 	"\n" +
 	"SetRequest\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x12\n" +
@@ -3925,11 +3959,12 @@ const file_weir_proto_rawDesc = "" +
 	"\x06Change\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x10\n" +
 	"\x03old\x18\x02 \x01(\tR\x03old\x12\x10\n" +
-	"\x03new\x18\x03 \x01(\tR\x03new\"L\n" +
+	"\x03new\x18\x03 \x01(\tR\x03new\"d\n" +
 	"\fClearRequest\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\tR\x05table\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\tR\x04port\x12\x12\n" +
-	"\x04vlan\x18\x03 \x01(\rR\x04vlan\")\n" +
+	"\x04vlan\x18\x03 \x01(\rR\x04vlan\x12\x16\n" +
+	"\x06domain\x18\x04 \x01(\tR\x06domain\")\n" +
 	"\rClearResponse\x12\x18\n" +
 	"\acleared\x18\x01 \x01(\x03R\acleared\"U\n" +
 	"\fTraceRequest\x12\x14\n" +
@@ -4182,13 +4217,14 @@ const file_weir_proto_rawDesc = "" +
 	"\x06faults\x18\x05 \x01(\x04R\x06faults\x12\x12\n" +
 	"\x04lost\x18\x06 \x01(\x03R\x04lost\x12$\n" +
 	"\x0eheld_by_kernel\x18\a \x01(\x03R\fheldByKernel\x12 \n" +
-	"\vunconfirmed\x18\b \x01(\x03R\vunconfirmed\"s\n" +
+	"\vunconfirmed\x18\b \x01(\x03R\vunconfirmed\"\x8b\x01\n" +
 	"\bFdbEntry\x12\x10\n" +
 	"\x03mac\x18\x01 \x01(\tR\x03mac\x12\x12\n" +
 	"\x04vlan\x18\x02 \x01(\rR\x04vlan\x12\x12\n" +
 	"\x04port\x18\x03 \x01(\tR\x04port\x12\x15\n" +
 	"\x06age_ns\x18\x04 \x01(\x03R\x05ageNs\x12\x16\n" +
-	"\x06static\x18\x05 \x01(\bR\x06static2\xde\x05\n" +
+	"\x06static\x18\x05 \x01(\bR\x06static\x12\x16\n" +
+	"\x06domain\x18\x06 \x01(\tR\x06domain2\xde\x05\n" +
 	"\x06Switch\x12>\n" +
 	"\aVersion\x12\x17.weir.v1.VersionRequest\x1a\x18.weir.v1.VersionResponse\"\x00\x12;\n" +
 	"\x06Report\x12\x16.weir.v1.ReportRequest\x1a\x17.weir.v1.ReportResponse\"\x00\x128\n" +

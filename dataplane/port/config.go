@@ -17,11 +17,13 @@ type Config struct {
 	Name string `toml:"name"`
 	// Interface is the network interface.
 	Interface string `toml:"interface"`
-	// Driver is "xsk", "asavie", "vhost", "memif", "tap" or "tunnel". A port with "vhost" is a virtual machine's, by vhost-user: of the
+	// Driver is "xsk", "asavie", "vhost", "memif", "tap", "tunnel", "vlan" or "irb". A port with "vhost" is a virtual machine's, by vhost-user: of the
 	// keys of a port it has name, socket, mode, queues, rate_bits and queue_packets. A port with "memif" is a container's or
 	// another program's: it has the same keys, and id, ring_size and secret_file. A port with "tap" is the host's
 	// own: it makes a TAP interface, which vanishes with the switch, and has name, interface, queues, mac, mtu, disabled,
-	// rate_bits and queue_packets. A port with "tunnel" has a name alone: the stages tunnel and encap are its device.
+	// rate_bits and queue_packets. A port with "tunnel" has a name alone: the stages tunnel and encap are its device. A port with
+	// "vlan" is a VLAN subinterface of another one, and has name, parent, vlan, inner_vlan and protocol. A port with "irb" is a
+	// routed interface of a bridge domain, and has a name alone.
 	Driver string `toml:"driver"`
 	// Socket is the path of the Unix socket by which the switch and the other side find each other; driver = "vhost" and "memif"
 	// alone have it.
@@ -83,12 +85,22 @@ type Config struct {
 	// Keep is the traffic left to the kernel: "arp", "lldp", "icmp", "icmpv6", "ospf" or "ssh"; "tcp/N", "udp/N" (a source
 	// or destination port), "proto/N" (an IP protocol), "ethertype/N".
 	Keep []string `toml:"keep"`
+	// Parent is the name of the port whose packets with a tag are those of a VLAN subinterface; driver = "vlan" alone has it, and the
+	// next three keys. Without a name the port is called eth1.100, or eth1.100.20.
+	Parent string `toml:"parent"`
+	// VLAN is that of the tag, the outer one if there are two.
+	VLAN int `toml:"vlan"`
+	// InnerVLAN is that of a second tag behind it; 0: what is behind the first one is the packet's own.
+	InnerVLAN int `toml:"inner_vlan"`
+	// Protocol is the type of the outer tag when packets leave: "802.1Q" or "802.1ad"; default: "802.1ad" with inner_vlan, else "802.1Q".
+	// Either arrives.
+	Protocol string `toml:"protocol"`
 	// Workers is how many workers the switch has, for Queues; 0 stands for enough. The
 	// switch sets it.
 	Workers int `toml:"-"`
 }
 
-// The drivers: for network interfaces, virtual machines, containers, and the host.
+// The drivers: for network interfaces, virtual machines, containers and the host, and for ports that are in the switch alone.
 const (
 	DriverXSK    = "xsk"
 	DriverAsavie = "asavie"
@@ -96,6 +108,8 @@ const (
 	DriverMemif  = "memif"
 	DriverTap    = "tap"
 	DriverTunnel = "tunnel"
+	DriverVLAN   = "vlan"
+	DriverIRB    = "irb"
 )
 
 // InSharedMemory reports whether the port has a socket and a peer, and no interface.
@@ -162,6 +176,10 @@ func (c *Config) Fixed(next *Config) (keys []string) {
 		{"mtu", c.MTU == next.MTU},
 		{"jumbo", c.Jumbo == next.Jumbo},
 		{"keep", slices.Equal(c.Keep, next.Keep)},
+		{"parent", c.Parent == next.Parent},
+		{"vlan", c.VLAN == next.VLAN},
+		{"inner_vlan", c.InnerVLAN == next.InnerVLAN},
+		{"protocol", c.Protocol == next.Protocol},
 	} {
 		if !k.same {
 			keys = append(keys, k.key)
@@ -187,6 +205,11 @@ func (c *Config) Validate() error {
 	} else if c.Offloads != "" && c.Offloads != OffloadsOn && c.Offloads != OffloadsOff {
 		fault("offloads: %q: choose %q or %q", c.Offloads, OffloadsOn, OffloadsOff)
 	}
+	if Deviceless(c.Driver) {
+		c.validateVirtual(fault)
+		return errors.Join(errs...)
+	}
+	c.validateTags(fault)
 	if c.InSharedMemory() {
 		c.validateShared(fault)
 		return errors.Join(errs...)
@@ -203,7 +226,8 @@ func (c *Config) Validate() error {
 		fault("interface: missing: name the network interface (ip link shows what there is)")
 	}
 	if c.Driver != DriverXSK && c.Driver != DriverAsavie {
-		fault("driver: %q: choose %q, %q, %q, %q, %q or %q", c.Driver, DriverXSK, DriverAsavie, DriverVhost, DriverMemif, DriverTap, DriverTunnel)
+		fault("driver: %q: choose %q, %q, %q, %q, %q, %q, %q or %q", c.Driver, DriverXSK, DriverAsavie, DriverVhost, DriverMemif, DriverTap,
+			DriverTunnel, DriverVLAN, DriverIRB)
 	}
 	if c.Socket != "" {
 		fault("socket: an interface has none: remove it, or use driver = %q or %q", DriverVhost, DriverMemif)
@@ -378,7 +402,7 @@ func (c *DataplaneConfig) FrameSizeFor(ports []Config) int {
 		return c.FrameSize
 	}
 	for i := range ports {
-		if ports[i].InSharedMemory() || ports[i].Driver == DriverTap || ports[i].Driver == DriverTunnel {
+		if ports[i].InSharedMemory() || ports[i].Driver == DriverTap || ports[i].Driver == DriverTunnel || Deviceless(ports[i].Driver) {
 			continue
 		}
 		if l, err := findLink(ports[i].Interface); err == nil {

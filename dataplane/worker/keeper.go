@@ -67,7 +67,7 @@ func (s *Switch) keepPorts() (err error) {
 		if k := s.newKeeper(old.number, old.port); k != nil {
 			info := old.port.Info()
 			k.off = info.State == port.StateDisabled
-			k.attached = !k.off && (info.Index != 0 || port.InSharedMemory(info.Driver))
+			k.attached = !k.off && (info.Index != 0 || port.InSharedMemory(info.Driver) || port.Deviceless(info.Driver))
 			s.seats[i] = &seat{number: i, port: old.port, keeper: k}
 			kept = true
 		}

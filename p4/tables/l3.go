@@ -14,6 +14,9 @@ func (b *builder) l3(c *l3.Config) {
 	if c.ECMP != l3.ECMPFlow {
 		b.fault("stages.l3.ecmp", "%q: the program chooses by the flow: set %q", c.ECMP, l3.ECMPFlow)
 	}
+	if len(c.VRFs) != 0 {
+		b.fault("stages.l3.vrf", "the program has one table: remove the VRFs")
+	}
 	for i := range c.Interfaces {
 		if host := c.Interfaces[i].Host; host != "" {
 			b.fault(fmt.Sprintf("stages.l3.interface[%d].host", i), "%q: the control plane of a P4 switch hands no packets to the machine that it runs on: remove it", host)

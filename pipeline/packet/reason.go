@@ -24,6 +24,7 @@ var (
 	ReasonTooLong     = Register("too_long", "the packet exceeds what the output port can send")
 	ReasonPortDown    = Register("port_down", "the output port is down")
 	ReasonShutdown    = Register("shutdown", "the switch was closing")
+	ReasonNoHeadroom  = Register("no_headroom", "no room in front of the packet for the VLAN tag of the output port")
 )
 
 type reasonText struct{ name, help string }

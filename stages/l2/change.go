@@ -14,12 +14,15 @@ import (
 // where they are any more.
 func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err error) {
 	names := pipeline.PortNames(ports)
-	p, err := c.plan(names)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, err := c.plan(names, m.guards.plan.domains)
 	if err != nil {
 		return nil, err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	if err := p.join(&c, ports); err != nil {
+		return nil, err
+	}
 	p.exclude(names, m.outside)
 	if c.TableSize != m.config.TableSize {
 		return nil, fmt.Errorf("table_size: cannot change while the switch runs: restart it")
@@ -29,8 +32,7 @@ func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err er
 	if trial := newFDB(c.TableSize, 1, 1); !trial.addAll(p.static) {
 		return nil, fmt.Errorf("static: %d entries find no room: raise table_size, and restart the switch", len(p.static))
 	}
-	next := newSettings(&c, p, names)
-	return func() { m.change(c, p, next) }, nil
+	return func() { m.change(c, p, names) }, nil
 }
 
 func (t *fdb) addAll(entries []staticEntry) bool {
@@ -38,9 +40,10 @@ func (t *fdb) addAll(entries []staticEntry) bool {
 }
 
 // change puts a prepared configuration into force.
-func (m *Module) change(c Config, p *plan, next *settings) {
+func (m *Module) change(c Config, p *plan, names []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	next := m.newSettings(&c, p, names)
 	before := m.static
 	m.config, m.static = c, p.static
 	m.guards.plan, m.guards.blocked = p, nil // a new configuration is a new beginning
@@ -61,4 +64,5 @@ func (m *Module) change(c Config, p *plan, next *settings) {
 		}
 	}
 	m.fdb.flush(func(vlan, port uint16) bool { return !next.ports[port].has(vlan) })
+	m.setOwn()
 }

@@ -35,6 +35,8 @@ type Config struct {
 	Static []Static `toml:"static"`
 	// Ports are the VLAN settings of ports. A port without is transparent.
 	Ports []Port `toml:"port"`
+	// Domains are bridge domains, in place of VLANs: each is a bridge of its own, of the ports that it names. A port without is of no bridge.
+	Domains []Domain `toml:"domain"`
 	// StormBroadcast limits the broadcasts that each port without an entry of storm may have flooded, in packets per second; 0 sets no limit.
 	StormBroadcast int `toml:"storm_broadcast"`
 	// StormMulticast limits its packets to all other groups.
@@ -50,6 +52,15 @@ type Static struct {
 	MAC  string `toml:"mac"`            // a station's address, as in "02:00:00:00:00:01"
 	VLAN int    `toml:"vlan,omitempty"` // 1 to 4094; 0 is the untagged VLAN of transparent ports
 	Port string `toml:"port"`           // where the station is
+}
+
+// Domain is a bridge of its own.
+type Domain struct {
+	Name  string   `toml:"name"`  // as reports call it
+	Ports []string `toml:"ports"` // its ports; one with driver = "irb" joins it to the router
+	// Tagged has packets with VLAN tags pass, with these, as an operator's customers want it. Otherwise they are dropped: a VLAN is a
+	// subinterface, which takes its tag off.
+	Tagged bool `toml:"tagged,omitempty"`
 }
 
 // Port is the VLAN setting of one port: access, or trunk with or without
@@ -84,7 +95,7 @@ func DefaultConfig() Config {
 // Validate reports all faults of the configuration for a switch with the named
 // ports, joined. Each begins with the key inside the stage's section.
 func (c *Config) Validate(ports []string) error {
-	_, err := c.plan(ports)
+	_, err := c.plan(ports, nil)
 	return err
 }
 
@@ -94,6 +105,10 @@ type plan struct {
 	static []staticEntry
 	storms []*storm       // by port number
 	bpdus  []*atomic.Bool // by port number, nil without guard; set by workers when a BPDU arrives
+	// domains has the numbers of the bridge domains by name, which are VLANs in keys; nil without domains.
+	domains map[string]uint16
+	// parents are the ports beneath subinterfaces, by port number; packet.NoPort for others.
+	parents []uint16
 }
 
 type staticEntry struct {
@@ -108,6 +123,8 @@ func (f *faults) add(format string, args ...any) {
 	*f = append(*f, fmt.Errorf(format, args...))
 }
 
+func (f faults) join() error { return errors.Join(f...) }
+
 func (f *faults) vid(key string, vid int) bool {
 	if vid >= 1 && vid <= maxVID {
 		return true
@@ -116,7 +133,8 @@ func (f *faults) vid(key string, vid int) bool {
 	return false
 }
 
-func (c *Config) plan(ports []string) (*plan, error) {
+// plan checks a configuration. Domains that are known keep their numbers, so that what was learned in one stays there.
+func (c *Config) plan(ports []string, known map[string]uint16) (*plan, error) {
 	var f faults
 	if c.Ageing < minAgeing || c.Ageing > maxAgeing {
 		f.add("ageing: %v is out of range: choose 1s to 1000000s", c.Ageing)
@@ -130,8 +148,13 @@ func (c *Config) plan(ports []string) (*plan, error) {
 	if len(c.Static) > c.TableSize {
 		f.add("static: %d entries exceed table_size %d: raise table_size", len(c.Static), c.TableSize)
 	}
-	p := &plan{ports: c.planPorts(ports, &f)}
-	p.static = c.planStatic(ports, p.ports, &f)
+	p := &plan{}
+	if len(c.Domains) == 0 {
+		p.ports = c.planPorts(ports, &f)
+	} else {
+		c.planDomains(p, ports, known, &f)
+	}
+	p.static = c.planStatic(ports, p, &f)
 	p.storms = c.planStorms(ports, &f)
 	p.bpdus = c.planGuards(ports, &f)
 	return p, errors.Join(f...)
@@ -205,7 +228,7 @@ func (pc *Port) trunk(key string, f *faults) portVLANs {
 }
 
 // planStatic turns the static entries into keys and port numbers.
-func (c *Config) planStatic(ports []string, vlans []portVLANs, f *faults) []staticEntry {
+func (c *Config) planStatic(ports []string, p *plan, f *faults) []staticEntry {
 	var entries []staticEntry
 	first := map[uint64]int{}
 	for i, s := range c.Static {
@@ -218,10 +241,18 @@ func (c *Config) planStatic(ports []string, vlans []portVLANs, f *faults) []stat
 		if s.VLAN != 0 && !f.vid(key+".vlan", s.VLAN) || port < 0 || !ok {
 			continue
 		}
-		if !vlans[port].has(uint16(s.VLAN)) {
+		vlan := uint16(s.VLAN)
+		switch in := &p.ports[port]; {
+		case p.domains != nil && vlan != 0:
+			f.add("%s.vlan: a port's domain says where the station is: remove it", key)
+		case p.domains != nil && in.outside:
+			f.add("%s.port: port %q is of no domain: add it to one", key, s.Port)
+		case p.domains != nil:
+			vlan = in.pvid
+		case !in.has(vlan):
 			f.add("%s.vlan: port %q does not carry VLAN %d: correct the vlan or the port's VLANs", key, s.Port, s.VLAN)
 		}
-		k := makeKey(uint16(s.VLAN), mac)
+		k := makeKey(vlan, mac)
 		if before, ok := first[k]; ok {
 			f.add("%s: %s in VLAN %d is already in static[%d]: remove one", key, s.MAC, s.VLAN, before)
 			continue

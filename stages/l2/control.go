@@ -94,8 +94,9 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 // Entry is an address of the table as control sees it.
 type Entry struct {
 	MAC    MAC           `json:"mac"`
-	VLAN   uint16        `json:"vlan"` // 0 for the untagged VLAN of transparent ports
-	Port   uint16        `json:"port"` // port number
+	VLAN   uint16        `json:"vlan"`             // 0 for the untagged VLAN of transparent ports
+	Domain string        `json:"domain,omitempty"` // in place of the VLAN
+	Port   uint16        `json:"port"`             // port number
 	Age    time.Duration `json:"age_ns"`
 	Static bool          `json:"static"`
 }
@@ -110,6 +111,9 @@ func (m *Module) Entries(dst []Entry, now int64) []Entry {
 	t.each(func(b *bucket, i int, at, entry uint64) {
 		key := t.key(at, entry)
 		e := Entry{MAC: keyMAC(key), VLAN: keyVLAN(key), Port: t.port(entry), Static: entry&t.static != 0}
+		if domains := m.settings.Load().domains; domains != nil && int(e.VLAN) < len(domains) {
+			e.Domain, e.VLAN = domains[e.VLAN], 0
+		}
 		if !e.Static {
 			e.Age = time.Duration(max(0, int32(stampOf(now)-t.stamp(b, i)-1<<t.granule+1))) * time.Second
 		}
@@ -141,6 +145,17 @@ func (m *Module) FlushPort(port uint16) int {
 // FlushVLAN forgets the addresses learned in a VLAN.
 func (m *Module) FlushVLAN(vlan uint16) int {
 	return m.flush(func(v, _ uint16) bool { return v == vlan })
+}
+
+// FlushDomain forgets the addresses learned in a bridge domain; false if there is no such domain.
+func (m *Module) FlushDomain(name string) (cleared int, ok bool) {
+	m.mu.Lock()
+	number, ok := m.guards.plan.domains[name]
+	m.mu.Unlock()
+	if !ok {
+		return 0, false
+	}
+	return m.FlushVLAN(number), true
 }
 
 func (m *Module) flush(match func(vlan, port uint16) bool) int {

@@ -9,9 +9,12 @@ import (
 // Explain implements pipeline.Explainer. It looks the destination up again, so
 // in the moment of learning it may know more than the decision did.
 func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
+	if p.OutPort == packet.NoPort && s.ports[p.InPort].outside {
+		return ""
+	}
 	vlan := s.vlanBehind(p)
 	dst, src := addresses(b, p, vlan)
-	text := fmt.Sprintf("%s, %s on %s to %s", vlanText(vlan), keyMAC(src), s.portName(p.InPort), keyMAC(dst))
+	text := fmt.Sprintf("%s, %s on %s to %s", s.vlanText(vlan), keyMAC(src), s.portName(p.InPort), keyMAC(dst))
 	if p.OutPort >= flooded {
 		return text
 	}
@@ -24,6 +27,9 @@ func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
 		how = "unknown, flooded"
 	case entry&t.static != 0:
 		how = "static"
+	}
+	if s.ports[p.OutPort].routed {
+		return fmt.Sprintf("%s: %s, to the router by %s", text, how, s.portName(p.OutPort))
 	}
 	return fmt.Sprintf("%s: %s, leaves by %s", text, how, s.portName(p.OutPort))
 }
@@ -39,7 +45,13 @@ func (s *stage) vlanBehind(p *packet.Packet) uint16 {
 
 func (s *stage) portName(n uint16) string { return s.names[n] }
 
-func vlanText(vlan uint16) string {
+func (s *settings) vlanText(vlan uint16) string {
+	if s.domains != nil {
+		if int(vlan) < len(s.domains) {
+			return "domain " + s.domains[vlan]
+		}
+		return "no domain"
+	}
 	if vlan == 0 {
 		return "untagged"
 	}

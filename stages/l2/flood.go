@@ -42,21 +42,21 @@ func (s *stage) flood(b *packet.Batch, n int) {
 	for i := range old {
 		p := &old[i]
 		if p.Reason == 0 && p.OutPort == flooded {
-			s.floodOne(b, p, len(old)-i)
+			s.floodOne(b, p, p.InPort, s.ports[p.InPort].classify(p), len(old)-i)
 		} else {
 			*b.Append() = *p
 		}
 	}
 }
 
-// floodOne appends a packet, behind the copies of it, to the batch, which must
+// floodOne appends a packet of a VLAN from a port, behind the copies of it, to the batch, which must
 // keep room for originals packets, this one included. The original goes to the
-// last port, as it may get another tag there.
-func (s *stage) floodOne(b *packet.Batch, p *packet.Packet, originals int) {
-	vlan := s.ports[p.InPort].classify(p)
+// last port, as it may get another tag there. The router has what is for a group, and all that is for itself is known.
+func (s *stage) floodOne(b *packet.Batch, p *packet.Packet, from, vlan uint16, originals int) {
 	last := packet.NoPort
+	group := b.Mem[p.Addr]&macGroup != 0
 	for _, port := range s.floods.members(vlan) {
-		if port == p.InPort {
+		if v := &s.ports[port]; port == from || v.routed && !(v.owned && group) {
 			continue
 		}
 		if last != packet.NoPort {
@@ -92,6 +92,6 @@ func (s *stage) copyTo(b *packet.Batch, p *packet.Packet, port, vlan uint16, ori
 func (s *stage) leave(b *packet.Batch, p *packet.Packet, port, vlan uint16) {
 	p.OutPort = port
 	if !s.ports[port].tag(b, p, vlan) {
-		b.Drop(p, reasonNoHeadroom)
+		b.Drop(p, packet.ReasonNoHeadroom)
 	}
 }

@@ -90,7 +90,7 @@ func (m *Module) guard(now int64) {
 		}
 	}
 	if changed {
-		m.settings.Store(newSettings(&m.config, g.inForce(), m.settings.Load().names))
+		m.settings.Store(m.newSettings(&m.config, g.inForce(), m.settings.Load().names))
 	}
 }
 
@@ -114,7 +114,8 @@ func (m *Module) block(port uint16, reason packet.Reason, now int64) bool {
 	if g.onBlock != nil {
 		g.begun = append(g.begun, pipeline.Block{Port: m.settings.Load().names[port], Reason: reason, Left: m.config.GuardTime})
 	}
-	m.fdb.flush(func(_, p uint16) bool { return p == port })
+	parents := g.plan.parents
+	m.fdb.flush(func(_, p uint16) bool { return p == port || int(p) < len(parents) && parents[p] == port })
 	return true
 }
 
@@ -144,6 +145,11 @@ func (g *guards) inForce() *plan {
 	p.ports = slices.Clone(p.ports)
 	for port, b := range g.blocked {
 		p.ports[port] = portVLANs{pvid: noVLAN, blocked: b.reason}
+		for sub, parent := range p.parents {
+			if parent == port {
+				p.ports[sub] = portVLANs{pvid: noVLAN, blocked: b.reason}
+			}
+		}
 	}
 	return &p
 }

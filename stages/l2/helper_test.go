@@ -38,7 +38,7 @@ func newBatchOf(t testing.TB, capacity, frames int) *packet.Batch {
 	return packet.NewBatch(pool.NewCache(), capacity)
 }
 
-const testHeadroom = 64
+const testHeadroom, tagLen = 64, 4
 
 // addPacket appends a packet with the metadata that the parser would find.
 func addPacket(t testing.TB, b *packet.Batch, port uint16, data []byte) *packet.Packet {

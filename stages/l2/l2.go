@@ -17,11 +17,11 @@ import (
 // The drop reasons of the bridge.
 var (
 	ReasonVLANFiltered = packet.Register("vlan_filtered", "the port does not carry the packet's VLAN")
+	reasonNotBridged   = packet.Register("not_bridged", "the port is of no bridge domain, nor of the router")
 	reasonTagged       = packet.Register("tagged_on_access", "an access port takes untagged packets alone")
 	reasonSamePort     = packet.Register("same_port", "the destination is behind the port on which the packet arrived")
 	reasonNoMember     = packet.Register("no_member", "no other port carries the packet's VLAN")
 	reasonLinkLocal    = packet.Register("link_local", "a reserved group address, 01:80:c2:00:00:00 to 0f, ends at a bridge")
-	reasonNoHeadroom   = packet.Register("no_headroom", "no room in front of the packet for the VLAN tag of the output port")
 )
 
 // flooded is the OutPort of a packet between the two passes of Process.
@@ -37,7 +37,10 @@ type Module struct {
 	mu      sync.Mutex // guards what follows, writes to fdb among it
 	config  Config
 	outside []string // ports that are not of the bridge, but a tunnel's underlay
+	router  []pipeline.RoutedPort
+	joined  bool // to a router, by the stage irb
 	static  []staticEntry
+	own     []staticEntry // of the router, at routed interfaces
 	fdb     *fdb
 	stages  []*stage
 	guards  guards
@@ -54,12 +57,26 @@ type settings struct {
 	granule    uint8          // of stamps: see there
 	storms     []*storm       // the limits of what is flooded, by port
 	bpdus      []*atomic.Bool // by port, nil without BPDU guard
+	joined     bool           // to a router, which has the packets of ports that are not of the bridge
+	domains    []string       // names by number, nil without domains
 }
 
-func newSettings(c *Config, p *plan, names []string) *settings {
+// newSettings makes the settings of a plan, and of what the router has. The caller has the lock, or the only reference.
+func (m *Module) newSettings(c *Config, p *plan, names []string) *settings {
+	ports := slices.Clone(p.ports)
+	for _, r := range m.router {
+		switch {
+		case int(r.Port) >= len(ports):
+		case ports[r.Port].routed:
+			ports[r.Port].owned = true
+		default:
+			ports[r.Port] = portVLANs{pvid: noVLAN, outside: true}
+		}
+	}
 	s := &settings{
-		names: names, ports: slices.Clone(p.ports), floods: newFloodTable(p.ports), passGroups: c.ForwardLinkLocal,
+		names: names, ports: ports, floods: newFloodTable(ports), passGroups: c.ForwardLinkLocal,
 		storms: p.storms, bpdus: p.bpdus, granule: granuleOf(uint32(c.Ageing / time.Second)),
+		joined: m.joined, domains: p.names(),
 	}
 	for i := range s.ports {
 		s.tagging = s.tagging || names[i] != "" && !s.ports[i].transparent && !s.ports[i].outside
@@ -71,12 +88,15 @@ func newSettings(c *Config, p *plan, names []string) *settings {
 // New makes the module of a configuration, which it validates.
 func New(c Config, env pipeline.Env) (*Module, error) {
 	names := pipeline.PortNames(env.Ports)
-	p, err := c.plan(names)
+	p, err := c.plan(names, nil)
 	if err != nil {
 		return nil, err
 	}
+	if err := p.join(&c, env.Ports); err != nil {
+		return nil, err
+	}
 	m := &Module{env: env, config: c, static: p.static, guards: guards{plan: p}}
-	m.settings.Store(newSettings(&c, p, names))
+	m.settings.Store(m.newSettings(&c, p, names))
 	m.fdb, err = m.newTable(rand.Uint64())
 	return m, err
 }
@@ -88,7 +108,7 @@ func (m *Module) Exclude(ports []string) {
 	m.outside = ports
 	names := pipeline.PortNames(m.env.Ports)
 	m.guards.plan.exclude(names, ports)
-	m.settings.Store(newSettings(&m.config, m.guards.plan, names))
+	m.settings.Store(m.newSettings(&m.config, m.guards.plan, names))
 }
 
 // exclude takes ports out of a plan.
@@ -103,7 +123,7 @@ func (p *plan) exclude(names, outside []string) {
 // newTable returns a table with nothing but the static entries.
 func (m *Module) newTable(seed uint64) (*fdb, error) {
 	t := newFDB(m.config.TableSize, uint32(m.config.Ageing/time.Second), seed)
-	for _, s := range m.static {
+	for _, s := range slices.Concat(m.static, m.own) {
 		if !t.addStatic(s.key, s.port) {
 			return nil, fmt.Errorf("static: %s finds no room: raise table_size", keyMAC(s.key))
 		}
@@ -138,7 +158,9 @@ func (m *Module) Inline() {
 }
 
 // Stage implements pipeline.Module.
-func (m *Module) Stage(int) pipeline.Stage {
+func (m *Module) Stage(int) pipeline.Stage { return m.newStage() }
+
+func (m *Module) newStage() *stage {
 	s := &stage{
 		module:   m,
 		fdb:      m.fdb,
@@ -224,6 +246,10 @@ func (s *stage) gather(b *packet.Batch, pkts []packet.Packet) {
 		}
 		vlan := in.pvid
 		if p.Flags.Has(packet.FlagVLAN) || !in.open {
+			if in.outside {
+				s.outsider(b, p)
+				continue
+			}
 			if vlan = in.classify(p); !in.has(vlan) {
 				b.Drop(p, in.refusal(p))
 				continue
@@ -232,6 +258,23 @@ func (s *stage) gather(b *packet.Batch, pkts []packet.Packet) {
 		k := 2 * (i & (packet.BatchSize - 1))
 		s.keys[k+1], s.keys[k] = addresses(b, p, vlan)
 	}
+}
+
+// forRouter marks packets, between gather and look, that are the router's, as their port is not of the bridge.
+const forRouter = packet.Reason(packet.MaxReasons)
+
+// outsider deals with a packet of a port that is not of the bridge.
+func (s *stage) outsider(b *packet.Batch, p *packet.Packet) {
+	if dst, _ := addresses(b, p, 0); isBPDU(dst) { // a port with subinterfaces is guarded for them all
+		if flag := s.bpdus[p.InPort]; flag != nil {
+			flag.Store(true)
+		}
+	}
+	if s.joined {
+		p.Reason = forRouter
+		return
+	}
+	b.Drop(p, s.ports[p.InPort].refusal(p))
 }
 
 // look decides by what the lookups have found.
@@ -247,6 +290,9 @@ func (s *stage) look(b *packet.Batch, pkts []packet.Packet) (floods int) {
 		}
 		p := &pkts[i]
 		if p.Reason != 0 {
+			if p.Reason == forRouter {
+				p.Reason = 0
+			}
 			continue
 		}
 		k := 2 * (i & (packet.BatchSize - 1))
@@ -287,7 +333,7 @@ func (s *stage) look(b *packet.Batch, pkts []packet.Packet) (floods int) {
 		}
 		p.OutPort = out
 		if tagging && !s.ports[out].tag(b, p, keyVLAN(s.keys[k])) {
-			b.Drop(p, reasonNoHeadroom)
+			b.Drop(p, packet.ReasonNoHeadroom)
 		}
 	}
 	return floods

@@ -134,7 +134,7 @@ func TestNoHeadroom(t *testing.T) {
 	p.Addr -= testHeadroom - tagLen + 1
 	copy(b.Mem[p.Addr:], data)
 	s.Process(b)
-	if len(b.Pkts) != 2 || b.Pkts[0].Reason != reasonNoHeadroom || b.Pkts[1].Reason != 0 || b.Dropped != 1 {
+	if len(b.Pkts) != 2 || b.Pkts[0].Reason != packet.ReasonNoHeadroom || b.Pkts[1].Reason != 0 || b.Dropped != 1 {
 		t.Fatalf("packets %+v, want the copy to p1 dropped and p2's sent", b.Pkts)
 	}
 	if !bytes.Equal(b.Data(&b.Pkts[1]), data) {

@@ -125,6 +125,9 @@ func stormKind(p *packet.Packet) int {
 // the port on which they all arrived, the last ones of each kind, and returns how
 // many are left.
 func (s *stage) limitStorm(b *packet.Batch, n int) int {
+	if b.Entered != 0 {
+		return s.limitEach(b, n)
+	}
 	limits := s.storms[b.Pkts[0].InPort]
 	var want, left [stormKinds]uint64
 	for i := range b.Pkts {
@@ -155,4 +158,25 @@ func (s *stage) limitStorm(b *packet.Batch, n int) int {
 		n--
 	}
 	return n
+}
+
+// limitEach is limitStorm of a batch whose packets arrived on several ports.
+func (s *stage) limitEach(b *packet.Batch, n int) int {
+	for i := range b.Pkts {
+		if p := &b.Pkts[i]; p.Reason == 0 && p.OutPort == flooded && !s.mayFlood(b, p, p.InPort) {
+			n--
+		}
+	}
+	return n
+}
+
+// mayFlood drops a packet that is to be flooded from a port, unless the port's limit admits it.
+func (s *stage) mayFlood(b *packet.Batch, p *packet.Packet, from uint16) bool {
+	kind := stormKind(p)
+	if s.storms[from][kind].Take(b.Now, b.Segments(p)) != 0 {
+		return true
+	}
+	b.Drop(p, reasonStorm)
+	s.stormed[kind].Add(1)
+	return false
 }

@@ -1,6 +1,9 @@
 package l2
 
-import "slices"
+import (
+	"errors"
+	"slices"
+)
 
 // TablePort is what VLANs a port carries, for the tables of a P4 target.
 type TablePort struct {
@@ -30,7 +33,10 @@ type TableFlood struct {
 // Tables are the settings of a configuration in numbers, for a switch with the named
 // ports. Each VLAN from 0 to 4095 is in one of the floods.
 func (c *Config) Tables(names []string) (ports []TablePort, stations []TableStation, floods []TableFlood, err error) {
-	p, err := c.plan(names)
+	if len(c.Domains) != 0 {
+		return nil, nil, nil, errors.New("domain: a P4 switch has VLANs alone: write them as port")
+	}
+	p, err := c.plan(names, nil)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -2,8 +2,8 @@ package l2
 
 import (
 	"encoding/binary"
+	"math/bits"
 
-	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -13,8 +13,7 @@ const (
 	// access or trunk port carries, so that its untagged packets are filtered.
 	noVLAN = 4095
 
-	tagLen   = 4
-	tagStart = 12 // behind the two addresses
+	vidAt = 14 // where a tag's TCI is, behind the two addresses and the tag's type
 )
 
 // portVLANs is what VLANs a port carries, and how.
@@ -29,8 +28,12 @@ type portVLANs struct {
 	transparent bool
 	// untagged: only untagged and priority-tagged packets are taken.
 	untagged bool
+	// opaque: tags are the packet's own, and its VLAN is pvid whatever they say.
+	opaque bool
 	// outside: the port is not of the bridge.
 	outside bool
+	// routed: the port is a routed interface: what leaves by it goes on in the router. owned: the router has an address there.
+	routed, owned bool
 	// blocked is why a guard has blocked the port, which then carries no VLAN.
 	blocked packet.Reason
 }
@@ -41,6 +44,14 @@ func (v *portVLANs) has(vlan uint16) bool {
 }
 
 func (v *portVLANs) add(vlan uint16) { v.member[vlan/64] |= 1 << (vlan % 64) }
+
+// count is how many VLANs the port carries.
+func (v *portVLANs) count() (n int) {
+	for _, w := range v.member {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
 
 func transparent() portVLANs {
 	v := portVLANs{transparent: true}
@@ -61,7 +72,7 @@ func access(vlan uint16, tagged bool) portVLANs {
 // port for untagged packets gives a VLAN that the port does not carry: were it taken off, the
 // packet could go on by the tag behind it, in a VLAN that is not the port's.
 func (v *portVLANs) classify(p *packet.Packet) uint16 {
-	if p.Flags.Has(packet.FlagVLAN) {
+	if p.Flags.Has(packet.FlagVLAN) && !v.opaque {
 		vid := p.VLAN & vidMask
 		switch {
 		case v.untagged && (vid != 0 || p.Flags.Has(packet.FlagQinQ)):
@@ -78,6 +89,9 @@ func (v *portVLANs) refusal(p *packet.Packet) packet.Reason {
 	if v.blocked != 0 {
 		return v.blocked
 	}
+	if v.outside {
+		return reasonNotBridged
+	}
 	if v.untagged && p.Flags.Has(packet.FlagVLAN) {
 		return reasonTagged
 	}
@@ -92,73 +106,24 @@ func (v *portVLANs) refusal(p *packet.Packet) packet.Reason {
 //	VID 0       │ pop (not in 0) │ set VID, the priority stays
 //	VID = VLAN  │ pop            │ -
 func (v *portVLANs) tag(b *packet.Batch, p *packet.Packet, vlan uint16) bool {
+	if v.opaque {
+		return true
+	}
 	tagged := p.Flags.Has(packet.FlagVLAN)
 	if vlan == v.pvid {
 		if tagged && vlan != 0 {
-			pop(b, p)
+			if b.PopTags(p, 1); !p.Flags.Has(packet.FlagVLAN) {
+				p.VLAN = 0 // a bridge's own tags have no priority
+			}
 		}
 		return true
 	}
 	switch {
 	case !tagged:
-		return push(b, p, vlan)
+		return b.PushTag(p, packet.TypeCustomerTag, vlan)
 	case p.VLAN&vidMask == 0:
 		p.VLAN |= vlan
-		binary.BigEndian.PutUint16(b.Mem[p.Addr+tagStart+2:], p.VLAN)
+		binary.BigEndian.PutUint16(b.Mem[p.Addr+vidAt:], p.VLAN)
 	}
 	return true
-}
-
-// push adds an 802.1Q tag with priority 0 in front of the packet's own type.
-// The addresses move into the headroom:
-//
-//	          | dst | src | type | ...
-//	| dst | src | 8100 | tci | type | ...
-func push(b *packet.Batch, p *packet.Packet, vlan uint16) bool {
-	if b.Headroom(p) < tagLen {
-		return false
-	}
-	d := (*[tagStart + tagLen]byte)(b.Mem[p.Addr-tagLen:])
-	a, c := binary.LittleEndian.Uint64(d[4:]), binary.LittleEndian.Uint32(d[12:])
-	binary.LittleEndian.PutUint64(d[0:], a)
-	binary.LittleEndian.PutUint32(d[8:], c)
-	binary.BigEndian.PutUint16(d[12:], header.TypeVLAN)
-	binary.BigEndian.PutUint16(d[14:], vlan)
-	if p.Flags.Has(packet.FlagVLAN) {
-		p.Flags |= packet.FlagQinQ
-	}
-	p.Flags |= packet.FlagVLAN
-	p.VLAN = vlan
-	shift(p, tagLen)
-	return true
-}
-
-// pop removes the outer tag, which the parser found there.
-func pop(b *packet.Batch, p *packet.Packet) {
-	d := (*[tagStart + 3*tagLen]byte)(b.Mem[p.Addr:])
-	a, c := binary.LittleEndian.Uint64(d[0:]), binary.LittleEndian.Uint32(d[8:])
-	binary.LittleEndian.PutUint64(d[4:], a)
-	binary.LittleEndian.PutUint32(d[12:], c)
-	if !p.Flags.Has(packet.FlagQinQ) {
-		p.Flags &^= packet.FlagVLAN
-		p.VLAN = 0
-	} else {
-		p.VLAN = binary.BigEndian.Uint16(d[18:])
-		if !header.IsVLAN(binary.BigEndian.Uint16(d[20:])) {
-			p.Flags &^= packet.FlagQinQ
-		}
-	}
-	shift(p, -tagLen)
-}
-
-// shift moves the packet's first byte n bytes down and its offsets with it.
-func shift(p *packet.Packet, n int) {
-	p.Addr -= uint64(n)
-	p.Len += uint32(n)
-	p.WireLen += uint32(n)
-	p.L3 += uint16(n)
-	if p.Flags.Has(packet.FlagL4) {
-		p.L4 += uint16(n)
-		p.Payload += uint16(n)
-	}
 }

@@ -10,8 +10,8 @@ import (
 // arp deals with an ARP packet: it answers for the port's own addresses, and
 // learns from those who ask for them or answer (RFC 826). Who only announces
 // itself is not learned, but an entry that is there is brought up to date.
-func (s *stage) arp(b *packet.Batch, p *packet.Packet, in *portTable) {
-	data := b.Data(p)
+func (s *stage) arp(b *packet.Batch, p *packet.Packet, number uint16) {
+	in, data := &s.t.ports[number], b.Data(p)
 	arp := header.ARPAt(data, int(p.L3))
 	sender, target := netip.AddrFrom4(arp.SenderIP()), netip.AddrFrom4(arp.TargetIP())
 	forUs := in.owns(target)
@@ -20,14 +20,14 @@ func (s *stage) arp(b *packet.Batch, p *packet.Packet, in *portTable) {
 		p.Reason = reasonNeighbour // somebody else has our address, or it comes back to us
 		return
 	}
-	s.confirm(b, sender, p.InPort, macWord(arp.SenderHW()), forUs && in.onLink(sender))
+	s.confirm(b, sender, number, macWord(arp.SenderHW()), forUs && in.onLink(sender))
 	if arp.Op() != header.ARPRequest || !forUs {
 		if forUs {
-			s.answerToHost(b, p, in)
+			s.answerToHost(b, p, number)
 		}
 		return
 	}
-	answer := s.newARP(b, p.InPort, arp.SenderHW())
+	answer := s.newARP(b, number, arp.SenderHW())
 	if answer == nil {
 		return
 	}

@@ -15,7 +15,8 @@ type cache struct {
 type cacheEntry struct {
 	hi, lo uint64
 	v      *target
-	_      [8]byte // two entries to a line
+	vrf    uint16
+	_      [6]byte // two entries to a line
 }
 
 const (
@@ -24,9 +25,9 @@ const (
 	high4     = ^uint64(0)
 )
 
-// at returns the entry where an address would be.
-func (c *cache) at(hi, lo uint64) *cacheEntry {
-	return &c.entries[(lo^hi)*0x9e3779b97f4a7c15>>(64-cacheBits)]
+// at returns the entry where an address of a VRF would be.
+func (c *cache) at(hi, lo uint64, vrf uint16) *cacheEntry {
+	return &c.entries[(lo^hi+uint64(vrf)<<32)*0x9e3779b97f4a7c15>>(64-cacheBits)]
 }
 
 // follow empties the cache if the tables are not those of which it knows.

@@ -34,6 +34,9 @@ type Config struct {
 	// ECMP is what chooses among a route's gateways: ECMPFlow, so that packets of a flow keep their order, or ECMPPacket, which spreads each flow
 	// over all of them.
 	ECMP string `toml:"ecmp"`
+	// VRFs are the names of tables beside that of all ports without one. Ports of different VRFs do not reach each other, and may have
+	// the same addresses.
+	VRFs []VRF `toml:"vrf"`
 	// Interfaces are the ports that take part in routing.
 	Interfaces []Interface `toml:"interface"`
 	// Routes lead to networks that are not on a port.
@@ -48,12 +51,18 @@ const (
 	ECMPPacket = "packet"
 )
 
+// VRF is a table of routes of its own.
+type VRF struct {
+	Name string `toml:"name"` // as interfaces and routes call it
+}
+
 // Interface is the IP side of a port.
 type Interface struct {
 	Port      string   `toml:"port"`          // the port's name
 	Addresses []string `toml:"addresses"`     // the switch's own, with prefix lengths
 	MAC       string   `toml:"mac,omitempty"` // default: see DefaultMAC
 	MTU       int      `toml:"mtu,omitempty"` // bytes, without Ethernet header; 0: the port's, at most 1500
+	VRF       string   `toml:"vrf,omitempty"` // whose table its packets have; default: that of all ports without one
 	// Host is the name of another port, with driver = "tap", by which the host has what is for the router itself.
 	Host string `toml:"host,omitempty"`
 	// HostEcho leaves echo requests to the host; otherwise the router answers them.
@@ -67,6 +76,7 @@ type Route struct {
 	Via     []string `toml:"via,omitempty"`     // gateways; "fe80::1%p0" names the port of a link-local one
 	Weights []int    `toml:"weights,omitempty"` // one per gateway, 1 to 64; default: all 1
 	Port    string   `toml:"port,omitempty"`    // instead of via
+	VRF     string   `toml:"vrf,omitempty"`     // in whose table it is
 }
 
 // Neighbour is a station on a port's link.
@@ -81,6 +91,7 @@ const (
 	MaxNeighbours = 1 << 16
 	MaxHold       = 64
 	MaxWeight     = 64
+	MaxVRFs       = 4095
 	maxHops       = 256 // the weights of a route's gateways together
 	maxReachable  = 24 * time.Hour
 	maxICMPRate   = 1_000_000
@@ -113,12 +124,14 @@ func (c *Config) Validate(ports []string) error {
 
 // plan is a configuration that was found good, in numbers.
 type plan struct {
+	vrfs       []string        // names by number; the first, empty, is that of ports without one
 	interfaces []planInterface // by port number
 	routes     []planRoute
 	neighbours []planNeighbour
 }
 
 type planInterface struct {
+	vrf      uint16
 	prefixes []netip.Prefix // with the switch's own address in each; none: not routed
 	mac      [6]byte        // zero: the default
 	mtu      int            // 0: the port's
@@ -131,6 +144,7 @@ type planInterface struct {
 }
 
 type planRoute struct {
+	vrf    uint16
 	prefix netip.Prefix
 	via    []gateway // empty: port
 	port   uint16
@@ -194,7 +208,8 @@ func (c *Config) plan(ports []string) (*plan, error) {
 	if c.ECMP != ECMPFlow && c.ECMP != ECMPPacket {
 		f.add("ecmp: %q: choose %q or %q", c.ECMP, ECMPFlow, ECMPPacket)
 	}
-	p := &plan{interfaces: c.planInterfaces(ports, &f)}
+	p := &plan{vrfs: c.planVRFs(&f)}
+	p.interfaces = c.planInterfaces(p, ports, &f)
 	p.planRoutes(c.Routes, ports, &f)
 	p.planNeighbours(c.Neighbours, ports, &f)
 	known := map[neighbourKey]bool{}
@@ -212,15 +227,55 @@ func (c *Config) plan(ports []string) (*plan, error) {
 	return p, errors.Join(f...)
 }
 
-func (c *Config) planInterfaces(ports []string, f *faults) []planInterface {
+// planVRFs returns the names of the VRFs by number.
+func (c *Config) planVRFs(f *faults) []string {
+	if len(c.VRFs) > MaxVRFs {
+		f.add("vrf: %d VRFs: a switch has %d at most", len(c.VRFs), MaxVRFs)
+	}
+	names := []string{""}
+	for i, v := range c.VRFs {
+		key := fmt.Sprintf("vrf[%d].name", i)
+		switch {
+		case v.Name == "":
+			f.add("%s: is missing: name the VRF", key)
+		case slices.Contains(names, v.Name):
+			f.add("%s: %q is another VRF already: choose another name", key, v.Name)
+		}
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+// vrf finds the number of a VRF by its name.
+func (p *plan) vrf(key, name string, f *faults) (uint16, bool) {
+	i := slices.Index(p.vrfs, name)
+	if i < 0 {
+		f.add("%s: there is no VRF %q: add [[stages.l3.vrf]] name = %q, or correct the name", key, name, name)
+	}
+	return uint16(max(i, 0)), i >= 0
+}
+
+// These are unique in a VRF.
+type (
+	vrfAddr struct {
+		vrf  uint16
+		addr netip.Addr
+	}
+	vrfNet struct {
+		vrf    uint16
+		prefix netip.Prefix
+	}
+)
+
+func (c *Config) planInterfaces(p *plan, ports []string, f *faults) []planInterface {
 	all := make([]planInterface, len(ports))
 	for i := range all {
 		all[i].host, all[i].pair = packet.NoPort, packet.NoPort
 	}
 	defer c.planHosts(all, ports, f)
 	first := map[string]int{}
-	owner := map[netip.Addr]string{}
-	nets := map[netip.Prefix]string{}
+	owner := map[vrfAddr]string{}
+	nets := map[vrfNet]string{}
 	for i, ic := range c.Interfaces {
 		key := fmt.Sprintf("interface[%d]", i)
 		number, ok := f.port(key+".port", ic.Port, ports)
@@ -230,6 +285,10 @@ func (c *Config) planInterfaces(ports []string, f *faults) []planInterface {
 		}
 		first[ic.Port] = i
 		v := planInterface{mtu: ic.MTU, host: packet.NoPort, pair: packet.NoPort, echo: ic.HostEcho}
+		v.vrf, _ = p.vrf(key+".vrf", ic.VRF, f)
+		if v.vrf != 0 && ic.Host != "" {
+			f.add("%s.host: the kernel's main table has no VRFs: remove host, or vrf", key)
+		}
 		if ic.MAC != "" {
 			v.mac, _ = f.mac(key+".mac", ic.MAC)
 		}
@@ -278,7 +337,7 @@ func (c *Config) planHosts(all []planInterface, ports []string, f *faults) {
 }
 
 // address adds one own address of an interface.
-func (v *planInterface) address(key, text, port string, owner map[netip.Addr]string, nets map[netip.Prefix]string, f *faults) {
+func (v *planInterface) address(key, text, port string, owner map[vrfAddr]string, nets map[vrfNet]string, f *faults) {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
 		f.add("%s: %q: write an address with its prefix length, as in \"10.0.0.1/24\" or \"fd00::1/64\"", key, text)
@@ -293,19 +352,19 @@ func (v *planInterface) address(key, text, port string, owner map[netip.Addr]str
 		f.add("%s: %s is the network's or its broadcast address: choose one between", key, a)
 		return
 	}
-	if other, ok := owner[a]; ok {
+	if other, ok := owner[vrfAddr{v.vrf, a}]; ok {
 		f.add("%s: %s belongs to port %s already: choose another address", key, a, other)
 	}
-	owner[a] = port
-	if other, ok := nets[p.Masked()]; ok && other != port {
+	owner[vrfAddr{v.vrf, a}] = port
+	if other, ok := nets[vrfNet{v.vrf, p.Masked()}]; ok && other != port {
 		f.add("%s: the network %s is on port %s already: give each port its own", key, p.Masked(), other)
 	}
-	nets[p.Masked()] = port
+	nets[vrfNet{v.vrf, p.Masked()}] = port
 	v.prefixes = append(v.prefixes, p)
 }
 
 func (p *plan) planRoutes(routes []Route, ports []string, f *faults) {
-	first := map[netip.Prefix]int{}
+	first := map[vrfNet]int{}
 	for i, rc := range routes {
 		key := fmt.Sprintf("route[%d]", i)
 		prefix, err := netip.ParsePrefix(rc.Prefix)
@@ -319,19 +378,23 @@ func (p *plan) planRoutes(routes []Route, ports []string, f *faults) {
 		if prefix.Bits() > 0 && (unroutable(prefix.Addr()) != 0 || prefix.Addr().Is4In6()) {
 			f.add("%s.prefix: packets to %s are never routed: remove the route", key, prefix)
 		}
-		if before, twice := first[prefix]; twice {
+		vrf, known := p.vrf(key+".vrf", rc.VRF, f)
+		if !known {
+			continue
+		}
+		if before, twice := first[vrfNet{vrf, prefix}]; twice {
 			f.add("%s.prefix: %s is already in route[%d]: join the two", key, prefix, before)
 			continue
 		}
-		first[prefix] = i
-		if r, ok := p.planRoute(key, rc, prefix, ports, f); ok {
+		first[vrfNet{vrf, prefix}] = i
+		if r, ok := p.planRoute(key, rc, vrf, prefix, ports, f); ok {
 			p.routes = append(p.routes, r)
 		}
 	}
 }
 
-func (p *plan) planRoute(key string, rc Route, prefix netip.Prefix, ports []string, f *faults) (planRoute, bool) {
-	r := planRoute{prefix: prefix}
+func (p *plan) planRoute(key string, rc Route, vrf uint16, prefix netip.Prefix, ports []string, f *faults) (planRoute, bool) {
+	r := planRoute{vrf: vrf, prefix: prefix}
 	switch {
 	case rc.Port != "" && len(rc.Via) > 0:
 		f.add("%s: via and port exclude each other: keep one", key)
@@ -345,6 +408,10 @@ func (p *plan) planRoute(key string, rc Route, prefix netip.Prefix, ports []stri
 			f.add("%s.port: %s has no address of that IP version: add one to its [[stages.l3.interface]]", key, rc.Port)
 			return r, false
 		}
+		if ok && p.interfaces[number].vrf != vrf {
+			f.add("%s.port: %s is of another VRF than the route: choose a port of the route's", key, rc.Port)
+			return r, false
+		}
 		r.port = number
 		return r, ok
 	}
@@ -353,7 +420,7 @@ func (p *plan) planRoute(key string, rc Route, prefix netip.Prefix, ports []stri
 	}
 	total, good := 0, true
 	for j, text := range rc.Via {
-		g, ok := p.gateway(fmt.Sprintf("%s.via[%d]", key, j), text, prefix, ports, f)
+		g, ok := p.gateway(fmt.Sprintf("%s.via[%d]", key, j), text, vrf, prefix, ports, f)
 		if good = good && ok; !ok {
 			continue
 		}
@@ -377,7 +444,7 @@ func (p *plan) planRoute(key string, rc Route, prefix netip.Prefix, ports []stri
 
 // gateway finds the port of a gateway: that of the network that it is in, or
 // the one that its zone names.
-func (p *plan) gateway(key, text string, prefix netip.Prefix, ports []string, f *faults) (g gateway, ok bool) {
+func (p *plan) gateway(key, text string, vrf uint16, prefix netip.Prefix, ports []string, f *faults) (g gateway, ok bool) {
 	a, err := netip.ParseAddr(text)
 	if err != nil {
 		f.add("%s: %q is not an IP address: write one, as in \"10.0.2.2\"", key, text)
@@ -393,10 +460,17 @@ func (p *plan) gateway(key, text string, prefix netip.Prefix, ports []string, f 
 			return g, false
 		}
 		number, ok := f.port(key, a.Zone(), ports)
+		if ok && p.interfaces[number].vrf != vrf {
+			f.add("%s: %s is of another VRF than the route: choose a port of the route's", key, a.Zone())
+			return g, false
+		}
 		g.neighbourKey = neighbourKey{a.WithZone(""), number}
 		return g, ok
 	}
 	for number, in := range p.interfaces {
+		if in.vrf != vrf {
+			continue
+		}
 		for _, own := range in.prefixes {
 			if own.Addr() == a {
 				f.add("%s: %s is the switch's own address: name another router", key, text)

@@ -61,12 +61,14 @@ func (m *Module) Counters() Counters {
 	c.Neighbours = uint64(len(m.list))
 	m.mu.Unlock()
 	c.HostIgnored = uint64(m.hostIgnored.Load())
-	for _, r := range m.tables.Load().prefixes.All() {
-		if r.origin != "" {
-			c.HostRoutes++
-		}
-		if r.route || r.kind == connected {
-			c.Routes++
+	for _, f := range m.tables.Load().fibs {
+		for _, r := range f.prefixes.All() {
+			if r.origin != "" {
+				c.HostRoutes++
+			}
+			if r.route || r.kind == connected {
+				c.Routes++
+			}
 		}
 	}
 	return c
@@ -131,6 +133,7 @@ func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err er
 		m.control.Lock()
 		defer m.control.Unlock()
 		m.change(c, p, ports)
+		m.tell()
 	}, nil
 }
 
@@ -240,10 +243,10 @@ func (m *Module) change(c Config, p *plan, ports []pipeline.Port) {
 // RouteVersion implements pipeline.Router.
 func (m *Module) RouteVersion() uint64 { return m.version.Load() }
 
-// RouteList implements pipeline.Router.
+// RouteList implements pipeline.Router. It is without the tables of VRFs, whose addresses are others'.
 func (m *Module) RouteList() (list []pipeline.Route) {
 	for _, e := range m.Routes() {
-		if e.Discard {
+		if e.Discard || e.VRF != "" {
 			continue
 		}
 		r := pipeline.Route{Prefix: e.Prefix, Gateway: len(e.Hops) > 0}
@@ -272,6 +275,8 @@ func (m *Module) abandon(n *neighbour) {
 // RouteEntry is a prefix of the table as control sees it.
 type RouteEntry struct {
 	Prefix netip.Prefix `json:"prefix"`
+	// VRF is whose table it is in, empty for that of ports without one.
+	VRF string `json:"vrf,omitempty"`
 	// Kind is "route", "kernel" for a route of the kernel, or "connected" for a network on a port.
 	Kind string `json:"kind"`
 	// Origin is who made a route of the kernel: "bird", "static"; empty for the configuration's.
@@ -291,15 +296,22 @@ type Hop struct {
 	Port    uint16     `json:"port"`
 }
 
-// Routes returns the routes and the networks of the ports, sorted by prefix,
+// Routes returns the routes and the networks of the ports, by VRF, sorted by prefix,
 // IPv4 first.
 func (m *Module) Routes() []RouteEntry {
 	var all []RouteEntry
-	for prefix, v := range m.tables.Load().prefixes.AllSorted() {
+	for _, f := range m.tables.Load().fibs {
+		all = f.entries(all)
+	}
+	return all
+}
+
+func (t *fib) entries(all []RouteEntry) []RouteEntry {
+	for prefix, v := range t.prefixes.AllSorted() {
 		if !v.route && v.kind != connected {
 			continue
 		}
-		e := RouteEntry{Prefix: prefix, Kind: "connected", Port: v.port, Origin: v.origin}
+		e := RouteEntry{Prefix: prefix, VRF: t.name, Kind: "connected", Port: v.port, Origin: v.origin}
 		if v.route {
 			e.Kind = "route"
 		}
@@ -318,6 +330,7 @@ func (m *Module) Routes() []RouteEntry {
 type NeighbourEntry struct {
 	Address netip.Addr `json:"address"`
 	Port    uint16     `json:"port"`
+	VRF     string     `json:"vrf,omitempty"`
 	MAC     string     `json:"mac,omitempty"` // empty while it is not known
 	// State is "static", "reachable", "stale", or "looked for".
 	State string `json:"state"`
@@ -330,8 +343,9 @@ func (m *Module) Neighbours() []NeighbourEntry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := make([]NeighbourEntry, 0, len(m.list))
+	t := m.tables.Load()
 	for _, n := range m.list {
-		e := NeighbourEntry{Address: n.addr, Port: n.port, State: "looked for", Waiting: len(n.held)}
+		e := NeighbourEntry{Address: n.addr, Port: n.port, VRF: t.fibOf(n.port).name, State: "looked for", Waiting: len(n.held)}
 		if v := n.link.Load(); v != 0 {
 			e.MAC = macText(macBytes(v & macMask))
 			switch {

@@ -32,8 +32,8 @@ func DiscoveryChecksum(p *packet.Packet, data []byte) bool {
 
 // discovery deals with such a packet, after RFC 4861, 7: it answers for the
 // port's own addresses, and learns like arp does.
-func (s *stage) discovery(b *packet.Batch, p *packet.Packet, in *portTable) {
-	data := b.Data(p)
+func (s *stage) discovery(b *packet.Batch, p *packet.Packet, number uint16) {
+	in, data := &s.t.ports[number], b.Data(p)
 	ip := header.IPv6At(data, int(p.L3))
 	end := int(p.L3) + header.IPv6Len + ip.PayloadLen()
 	mac := header.EthernetAt(data, 0).Dst()
@@ -54,19 +54,20 @@ func (s *stage) discovery(b *packet.Batch, p *packet.Packet, in *portTable) {
 	message := header.NeighbourAt(body, 0)
 	ok := message.Code() == 0 && !netip.AddrFrom16(message.Target()).IsMulticast()
 	if ok && message.Type() == header.ICMPv6NeighbourSolicit {
-		ok = s.solicitation(b, p, in, ip, message, body[header.NeighbourLen:])
+		ok = s.solicitation(b, p, number, ip, message, body[header.NeighbourLen:])
 	} else if ok {
-		ok = s.advertisement(b, p, in, message, body[header.NeighbourLen:])
+		ok = s.advertisement(b, p, number, message, body[header.NeighbourLen:])
 	}
 	if !ok {
 		p.Reason = reasonNeighbour
 	} else if message.Type() == header.ICMPv6NeighbourAdvert {
-		s.answerToHost(b, p, in)
+		s.answerToHost(b, p, number)
 	}
 }
 
 // solicitation answers who asks for an address of the port.
-func (s *stage) solicitation(b *packet.Batch, p *packet.Packet, in *portTable, ip *header.IPv6, message *header.Neighbour, options []byte) bool {
+func (s *stage) solicitation(b *packet.Batch, p *packet.Packet, number uint16, ip *header.IPv6, message *header.Neighbour, options []byte) bool {
+	in := &s.t.ports[number]
 	target := netip.AddrFrom16(message.Target())
 	mac, found, valid := header.LinkOption(options, header.OptSourceLink)
 	src := netip.AddrFrom16(ip.Src())
@@ -85,17 +86,18 @@ func (s *stage) solicitation(b *packet.Batch, p *packet.Packet, in *portTable, i
 		flags |= header.NeighbourSolicited
 		if found {
 			toMAC = mac
-			s.confirm(b, src, p.InPort, macWord(mac), in.onLink(src))
+			s.confirm(b, src, number, macWord(mac), in.onLink(src))
 		}
 	}
-	s.neighbourMessage(b, p.InPort, message.Target(), to, toMAC, header.ICMPv6NeighbourAdvert, flags, message.Target(), header.OptTargetLink)
+	s.neighbourMessage(b, number, message.Target(), to, toMAC, header.ICMPv6NeighbourAdvert, flags, message.Target(), header.OptTargetLink)
 	s.answered.Add(1)
 	return true
 }
 
 // advertisement learns who has an address. Only what was asked for, or is known,
 // is of interest.
-func (s *stage) advertisement(b *packet.Batch, p *packet.Packet, in *portTable, message *header.Neighbour, options []byte) bool {
+func (s *stage) advertisement(b *packet.Batch, p *packet.Packet, number uint16, message *header.Neighbour, options []byte) bool {
+	in := &s.t.ports[number]
 	target := netip.AddrFrom16(message.Target())
 	mac, found, valid := header.LinkOption(options, header.OptTargetLink)
 	if !valid || in.owns(target) {
@@ -104,7 +106,7 @@ func (s *stage) advertisement(b *packet.Batch, p *packet.Packet, in *portTable, 
 	if !found {
 		mac = header.EthernetAt(b.Data(p), 0).Src() // the answer to a unicast question may lack it
 	}
-	s.confirm(b, target, p.InPort, macWord(mac), false)
+	s.confirm(b, target, number, macWord(mac), false)
 	return true
 }
 
@@ -120,7 +122,7 @@ func (s *stage) solicit(b *packet.Batch, n *neighbour, last uint64, from netip.A
 // neighbourMessage appends a message of neighbour discovery with one option, the
 // port's own MAC address.
 func (s *stage) neighbourMessage(b *packet.Batch, port uint16, from, to [16]byte, mac [6]byte, typ uint8, flags uint32, target [16]byte, option uint8) {
-	p := s.newIPv6(b, from, to, linkHopLimit, header.NeighbourLen+header.NeighbourOptLen)
+	p := s.newIPv6(b, port, from, to, linkHopLimit, header.NeighbourLen+header.NeighbourOptLen)
 	if p == nil {
 		return
 	}

@@ -52,7 +52,7 @@ func TestFlatTwin(t *testing.T) {
 		t.Fatal(err)
 	}
 	tables := m.tables.Load()
-	f := tables.flat
+	f := tables.fibs[0].flat
 	if f == nil || len(f.groups) == 0 || len(f.results) > 64 {
 		t.Fatalf("flat %v, want one with groups and few results", f)
 	}
@@ -64,7 +64,7 @@ func TestFlatTwin(t *testing.T) {
 		if e&grouped != 0 {
 			e = f.groups[e&^grouped*groupSize|n&(groupSize-1)]
 		}
-		want, got := tables.lookup(a), f.results[e]
+		want, got := tables.fibs[0].lookup(a), f.results[e]
 		if want != nil && want.kind == forward && !want.route {
 			if got.kind != connected {
 				t.Fatalf("%s, a neighbour, gives %+v, want connected", a, got)
@@ -75,7 +75,7 @@ func TestFlatTwin(t *testing.T) {
 			t.Fatalf("%s gives %+v, want %+v", a, got, want)
 		}
 	}
-	if few, err := New(testConfig(), testEnv(1)); err != nil || few.tables.Load().flat != nil {
+	if few, err := New(testConfig(), testEnv(1)); err != nil || few.tables.Load().flat {
 		t.Errorf("a router of few routes has a flat table (%v)", err)
 	}
 }
@@ -97,8 +97,8 @@ func TestFlatForwards(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 24))
 	c, prefixes := manyRoutes(r, flatFrom)
 	with, without := newBench(t, c), newBench(t, c)
-	without.module.tables.Load().flat = nil
-	if with.module.tables.Load().flat == nil {
+	without.module.tables.Load().flat, without.module.tables.Load().fibs[0].flat = false, nil
+	if !with.module.tables.Load().flat {
 		t.Fatal("no flat table")
 	}
 	for round := range 1000 {
@@ -123,7 +123,7 @@ func TestFlatForwards(t *testing.T) {
 		}
 		step := int64(r.IntN(2_000_000_000))
 		with.now, without.now = with.now+step, without.now+step
-		if without.module.tables.Load().flat != nil {
+		if without.module.tables.Load().flat {
 			t.Fatal("the twin has a flat table")
 		}
 	}

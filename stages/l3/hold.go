@@ -15,7 +15,8 @@ type arena struct {
 
 type heldPacket struct {
 	meta packet.Packet
-	own  bool // made by the switch: its TTL stays
+	in   uint16 // the port of the router at which it arrived
+	own  bool   // made by the switch: its TTL stays
 }
 
 const (
@@ -35,7 +36,7 @@ func (a *arena) data(slot int32) []byte { return a.bytes[int(slot)*slotSize:][:s
 
 // hold keeps a copy of a packet for a neighbour. It reports false if there is
 // no room, or the packet is too long.
-func (m *Module) hold(b *packet.Batch, p *packet.Packet, n *neighbour, own bool) bool {
+func (m *Module) hold(b *packet.Batch, p *packet.Packet, in uint16, n *neighbour, own bool) bool {
 	a := &m.arena
 	if p.Next != 0 || p.Len > slotSize || p.Len != p.WireLen || len(n.held) >= m.config.Hold || len(a.free) == 0 {
 		m.counters.holdFull.Add(1)
@@ -44,7 +45,7 @@ func (m *Module) hold(b *packet.Batch, p *packet.Packet, n *neighbour, own bool)
 	slot := a.free[len(a.free)-1]
 	a.free = a.free[:len(a.free)-1]
 	copy(a.data(slot), b.Data(p))
-	a.slots[slot] = heldPacket{*p, own}
+	a.slots[slot] = heldPacket{*p, in, own}
 	a.slots[slot].meta.InPort = b.ArrivalPort(p)
 	n.held = append(n.held, slot)
 	m.counters.held.Add(1)
@@ -54,7 +55,7 @@ func (m *Module) hold(b *packet.Batch, p *packet.Packet, n *neighbour, own bool)
 // takeBack appends each packet that waits for a neighbour to the batch, as a
 // copy, and calls f for it. Those for which there is no frame or no room are
 // counted so.
-func (s *stage) takeBack(b *packet.Batch, n *neighbour, f func(p *packet.Packet, own bool)) {
+func (s *stage) takeBack(b *packet.Batch, n *neighbour, f func(p *packet.Packet, in uint16, own bool)) {
 	a := &s.module.arena
 	for _, slot := range n.held {
 		h := &a.slots[slot]
@@ -66,7 +67,7 @@ func (s *stage) takeBack(b *packet.Batch, n *neighbour, f func(p *packet.Packet,
 			p.InPort, p.InQueue = inPort, inQueue // where the books of this batch are kept
 			p.Flags |= packet.FlagCopy
 			copy(b.Data(p), a.data(slot))
-			f(p, h.own)
+			f(p, h.in, h.own)
 		}
 		a.free = append(a.free, slot)
 	}

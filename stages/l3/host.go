@@ -22,22 +22,22 @@ import (
 // them are learned from and passed on, for the kernel has neighbours of its own.
 
 // toHost sends a packet that arrived at a port to its host interface, unless there are too many.
-func (s *stage) toHost(b *packet.Batch, p *packet.Packet, in *portTable) {
-	k := &s.hostLimits[2*int(p.InPort)]
+func (s *stage) toHost(b *packet.Batch, p *packet.Packet, in uint16) {
+	k := &s.hostLimits[2*int(in)]
 	if !routing(p) {
-		k = &s.hostLimits[2*int(p.InPort)+1]
+		k = &s.hostLimits[2*int(in)+1]
 	}
 	if !k.take(b.Now, s.hostRate.Load()) {
 		b.Drop(p, reasonHostLimited)
 		return
 	}
-	p.OutPort = in.host
+	p.OutPort = s.t.ports[in].host
 	s.toHosts.Add(1)
 }
 
 // answerToHost passes an answer of a neighbour on to the host, which may have asked, too. It was consumed here.
-func (s *stage) answerToHost(b *packet.Batch, p *packet.Packet, in *portTable) {
-	if in.host == packet.NoPort || p.Reason != packet.Consumed {
+func (s *stage) answerToHost(b *packet.Batch, p *packet.Packet, in uint16) {
+	if s.t.ports[in].host == packet.NoPort || p.Reason != packet.Consumed {
 		return
 	}
 	p.Reason = 0
@@ -151,6 +151,7 @@ func (m *Module) SetHostState(h HostState) (ignored int) {
 		return len(h.Routes) // a port of this configuration has gone; the change that removed it follows
 	}
 	m.change(c, p, ports)
+	m.tell()
 	return int(m.hostIgnored.Load())
 }
 
@@ -160,6 +161,9 @@ func (p *plan) addHost(h *HostState) {
 	nets := map[netip.Prefix]uint16{}
 	for i := range p.interfaces {
 		p.interfaces[i].configured = p.interfaces[i].prefixes
+		if p.interfaces[i].vrf != 0 {
+			continue // the kernel's main table has nothing of VRFs, nor has a port of theirs a host interface
+		}
 		for _, own := range p.interfaces[i].prefixes {
 			owned[own.Addr()] = true
 			nets[own.Masked()] = uint16(i)
@@ -201,7 +205,7 @@ func (t *tables) insertHost(routes []HostRoute, known func(neighbourKey) *neighb
 		if r.Prefix.Bits() > 0 && unroutable(r.Prefix.Addr()) != 0 {
 			continue
 		}
-		if _, taken := t.prefixes.Get(r.Prefix); taken {
+		if _, taken := t.fibs[0].prefixes.Get(r.Prefix); taken {
 			ignored++ // the configuration's, or none that is routed
 			continue
 		}
@@ -229,7 +233,7 @@ func (t *tables) insertHost(routes []HostRoute, known func(neighbourKey) *neighb
 			ignored++
 			continue
 		}
-		t.prefixes.Insert(r.Prefix, &v)
+		t.fibs[0].prefixes.Insert(r.Prefix, &v)
 	}
 	return ignored
 }

@@ -29,35 +29,35 @@ const ownTTL = 64
 // sendTooBig reports to the sender of a packet the MTU of the link that it does not
 // fit. IPv4 packets without DF should be fragmented, which this switch does not:
 // their sender is not notified, since no message exists for that.
-func (s *stage) sendTooBig(b *packet.Batch, p *packet.Packet, mtu int) {
+func (s *stage) sendTooBig(b *packet.Batch, p *packet.Packet, in uint16, mtu int) {
 	if p.Flags.Has(packet.FlagIPv4) && !header.IPv4At(b.Data(p), int(p.L3)).DontFragment() {
 		return
 	}
-	s.sendError(b, p, tooBig, uint32(mtu))
+	s.sendError(b, p, in, tooBig, uint32(mtu))
 }
 
 // sendError sends an ICMP error about a packet, which was not changed yet, to its
-// sender, unless the rules forbid it or the worker has said enough to that port for now. rest
-// is the message's second word.
-func (s *stage) sendError(b *packet.Batch, p *packet.Packet, what trouble, rest uint32) {
+// sender, unless the rules forbid it or the worker has said enough to that port for now. in is the port at which the packet arrived,
+// rest the message's second word.
+func (s *stage) sendError(b *packet.Batch, p *packet.Packet, in uint16, what trouble, rest uint32) {
 	data := b.Data(p)
 	if !mayTell(p, data) {
 		return
 	}
-	from, ok := s.t.ports[p.InPort].source(source(p, data))
+	from, ok := s.t.ports[in].source(source(p, data))
 	if !ok {
 		return
 	}
-	if !s.icmpLimits[p.InPort].take(b.Now, s.rate.Load()) {
+	if !s.icmpLimits[in].take(b.Now, s.rate.Load()) {
 		s.limited.Add(1)
 		return
 	}
 	if p.Flags.Has(packet.FlagIPv4) {
 		quote := data[p.L3:min(len(data), int(p.L3)+min(length(p, data), maxError4-header.IPv4Len-header.ICMPLen))]
-		s.error4(b, quote, from.As4(), what, rest)
+		s.error4(b, in, quote, from.As4(), what, rest)
 	} else {
 		quote := data[p.L3:min(len(data), int(p.L3)+min(length(p, data), maxError6-header.IPv6Len-header.ICMPLen))]
-		s.error6(b, quote, from.As16(), what, rest)
+		s.error6(b, in, quote, from.As16(), what, rest)
 	}
 }
 
@@ -79,9 +79,9 @@ func mayTell(p *packet.Packet, data []byte) bool {
 	return true
 }
 
-func (s *stage) error4(b *packet.Batch, quote []byte, from [4]byte, what trouble, rest uint32) {
+func (s *stage) error4(b *packet.Batch, in uint16, quote []byte, from [4]byte, what trouble, rest uint32) {
 	src := header.IPv4At(quote, 0).Src()
-	p := s.newIPv4(b, from, src, header.ICMPLen+len(quote))
+	p := s.newIPv4(b, in, from, src, header.ICMPLen+len(quote))
 	if p == nil {
 		return
 	}
@@ -93,9 +93,9 @@ func (s *stage) error4(b *packet.Batch, quote []byte, from [4]byte, what trouble
 	s.errors.Add(1)
 }
 
-func (s *stage) error6(b *packet.Batch, quote []byte, from [16]byte, what trouble, rest uint32) {
+func (s *stage) error6(b *packet.Batch, in uint16, quote []byte, from [16]byte, what trouble, rest uint32) {
 	src := header.IPv6At(quote, 0).Src()
-	p := s.newIPv6(b, from, src, ownTTL, header.ICMPLen+len(quote))
+	p := s.newIPv6(b, in, from, src, ownTTL, header.ICMPLen+len(quote))
 	if p == nil {
 		return
 	}
@@ -108,12 +108,13 @@ func (s *stage) error6(b *packet.Batch, quote []byte, from [16]byte, what troubl
 }
 
 // newIPv4 appends an ICMP packet over IPv4 with n bytes of message, which are
-// not written yet. It will be routed at the end of the batch.
-func (s *stage) newIPv4(b *packet.Batch, from, to [4]byte, n int) *packet.Packet {
+// not written yet. It will be routed at the end of the batch, as if it had arrived at a port.
+func (s *stage) newIPv4(b *packet.Batch, in uint16, from, to [4]byte, n int) *packet.Packet {
 	p := s.newPacket(b, plain4+n)
 	if p == nil {
 		return nil
 	}
+	s.made = append(s.made, made{uint32(len(b.Pkts) - 1), in})
 	data := b.Data(p)
 	header.EthernetAt(data, 0).SetType(header.TypeIPv4)
 	s.ipID++
@@ -125,11 +126,12 @@ func (s *stage) newIPv4(b *packet.Batch, from, to [4]byte, n int) *packet.Packet
 }
 
 // newIPv6 is newIPv4 for IPv6.
-func (s *stage) newIPv6(b *packet.Batch, from, to [16]byte, hopLimit uint8, n int) *packet.Packet {
+func (s *stage) newIPv6(b *packet.Batch, in uint16, from, to [16]byte, hopLimit uint8, n int) *packet.Packet {
 	p := s.newPacket(b, plain6+n)
 	if p == nil {
 		return nil
 	}
+	s.made = append(s.made, made{uint32(len(b.Pkts) - 1), in})
 	data := b.Data(p)
 	header.EthernetAt(data, 0).SetType(header.TypeIPv6)
 	header.IPv6At(data, header.EthernetLen).Init(from, to, header.ProtoICMPv6, hopLimit, n)
@@ -149,33 +151,33 @@ func checksum6(b *packet.Batch, p *packet.Packet) {
 
 // local deals with a packet to one of the switch's own addresses: the host has it, where the port has a host interface. Else
 // echo requests are answered, and a request for a service gets port unreachable.
-func (s *stage) local(b *packet.Batch, p *packet.Packet) {
+func (s *stage) local(b *packet.Batch, p *packet.Packet, number uint16) {
 	data := b.Data(p)
 	icmp := p.Flags.Has(packet.FlagL4) && p.Proto == header.ProtoICMP && p.Flags.Has(packet.FlagIPv4) ||
 		p.Flags.Has(packet.FlagL4) && p.Proto == header.ProtoICMPv6 && p.Flags.Has(packet.FlagIPv6)
-	in := &s.t.ports[p.InPort]
+	in := &s.t.ports[number]
 	echo := icmp && !p.Flags.Has(packet.FlagFragment) && (data[p.L4] == header.ICMPEchoRequest && p.Flags.Has(packet.FlagIPv4) ||
 		data[p.L4] == header.ICMPv6EchoRequest && p.Flags.Has(packet.FlagIPv6))
 	switch {
 	case in.host != packet.NoPort && (!echo || in.echo):
-		s.toHost(b, p, in)
+		s.toHost(b, p, number)
 	case icmp && p.Flags.Has(packet.FlagFragment):
 		b.Drop(p, reasonNoListener) // nothing is put together here
 	case echo:
 		b.Drop(p, packet.Consumed)
-		s.echo(b, p)
+		s.echo(b, p, number)
 	case icmp:
 		b.Drop(p, packet.Consumed) // an error, or an answer to what we never asked
 	default:
 		b.Drop(p, reasonNoListener)
 		if p.Proto == header.ProtoUDP || p.Proto == header.ProtoTCP {
-			s.sendError(b, p, portUnreachable, 0)
+			s.sendError(b, p, number, portUnreachable, 0)
 		}
 	}
 }
 
 // echo answers an echo request by a copy of it.
-func (s *stage) echo(b *packet.Batch, p *packet.Packet) {
+func (s *stage) echo(b *packet.Batch, p *packet.Packet, in uint16) {
 	if len(b.Pkts) == cap(b.Pkts) {
 		b.NoRoom++
 		return
@@ -200,6 +202,7 @@ func (s *stage) echo(b *packet.Batch, p *packet.Packet) {
 	}
 	answer.TTL = ownTTL
 	*b.Append() = answer
+	s.made = append(s.made, made{uint32(len(b.Pkts) - 1), in})
 	s.echoes.Add(1)
 }
 

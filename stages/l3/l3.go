@@ -2,6 +2,7 @@ package l3
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -56,6 +57,7 @@ type Module struct {
 	counters counters
 
 	stages []*stage
+	bridge pipeline.Bridge // in front; nil: there is none
 }
 
 // New makes the module of a configuration, which it validates.
@@ -77,6 +79,50 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 
 // Role implements pipeline.Module.
 func (m *Module) Role() pipeline.Role { return pipeline.RoleForward }
+
+// Follows implements pipeline.Follower: behind a bridge the router has what this sends to it, and what is not of the bridge.
+func (m *Module) Follows() (name string, always bool) { return "l2", false }
+
+// Join implements pipeline.Joined: a bridge in front learns which ports are the router's.
+func (m *Module) Join(chain []pipeline.Named) error {
+	var bridge pipeline.Bridge
+	follower := false
+	for _, n := range chain {
+		if b, ok := n.Module.(pipeline.Bridge); ok {
+			bridge = b
+		}
+		if f, ok := n.Module.(pipeline.Follower); ok {
+			name, always := f.Follows()
+			follower = follower || always && name == "l3"
+		}
+	}
+	if bridge == nil {
+		return nil
+	}
+	if !follower {
+		return errors.New("what is routed to a bridge domain would go nowhere: add \"irb\" behind \"l3\"")
+	}
+	m.control.Lock()
+	defer m.control.Unlock()
+	m.bridge = bridge
+	m.tell()
+	return nil
+}
+
+// tell says to the bridge which ports are the router's. The caller has the lock of changes.
+func (m *Module) tell() {
+	if m.bridge == nil {
+		return
+	}
+	var ports []pipeline.RoutedPort
+	t := m.tables.Load()
+	for i := range t.ports {
+		if p := &t.ports[i]; len(p.prefixes) != 0 || p.host != packet.NoPort || p.pair != packet.NoPort {
+			ports = append(ports, pipeline.RoutedPort{Port: uint16(i), MAC: p.address})
+		}
+	}
+	m.bridge.Route(ports)
+}
 
 // TakesLarge implements pipeline.LargeTaker: segments have its addresses, and FrameLen is held against the MTU.
 func (m *Module) TakesLarge() bool { return true }
@@ -113,7 +159,14 @@ type stage struct {
 	// each port: no port uses up those of others.
 	hostLimits, icmpLimits []bucket
 	ipID                   uint16 // of the next packet made here
+	made                   []made
 	workerCounters
+}
+
+// made is a packet that was made in this batch and is not routed yet: where in the batch, and at which port of the router.
+type made struct {
+	at uint32
+	in uint16
 }
 
 // Flags that take a packet off the straight path, though it is IP.
@@ -141,27 +194,47 @@ func (s *stage) Process(b *packet.Batch) {
 	n := len(b.Pkts)
 	for first := 0; first < n; first += packet.BatchSize {
 		pkts := b.Pkts[first:min(first+packet.BatchSize, n)]
-		if t.flat != nil {
-			s.look(t.flat, b, pkts)
+		if t.flat {
+			s.look(b, pkts)
 		}
 		s.forward(b, pkts)
 	}
-	s.finish(b, n)
+	s.finish(b)
 }
 
-// look looks all packets of the straight path up in the flat table: two short loops, so that the loads of each are in flight at
+// arrived is the port of the router at which a packet arrived: what the bridge sends to a routed interface arrived there. ours is false
+// of what the bridge has sent elsewhere.
+func (t *tables) arrived(p *packet.Packet) (in uint16, ours bool) {
+	if p.OutPort == packet.NoPort {
+		return p.InPort, true
+	}
+	return p.OutPort, int(p.OutPort) < len(t.ports) && t.ports[p.OutPort].routed
+}
+
+// look looks all packets of the straight path up in the flat tables: two short loops, so that the loads of each are in flight at
 // once.
-func (s *stage) look(f *flat, b *packet.Batch, pkts []packet.Packet) {
-	var last [packet.BatchSize]uint8 // of the addresses
+func (s *stage) look(b *packet.Batch, pkts []packet.Packet) {
+	var last [packet.BatchSize]uint8  // of the addresses
+	var flats [packet.BatchSize]*flat // of the packets' tables
+	t := s.t
 	for i := range pkts {
 		p := &pkts[i]
 		if p.Flags&(oddFlags4|packet.FlagIPv4) == packet.FlagIPv4 && p.Len >= plain4 {
+			in, ours := t.arrived(p)
+			if !ours {
+				continue
+			}
+			f := t.fibOf(in).flat
+			if f == nil {
+				continue
+			}
+			flats[i&(packet.BatchSize-1)] = f
 			address := binary.BigEndian.Uint32(b.Mem[p.Addr+header.EthernetLen+16:])
 			s.results[i&(packet.BatchSize-1)], last[i&(packet.BatchSize-1)] = f.first[address>>8], uint8(address)
 		}
 	}
 	for i := range pkts {
-		if e := &s.results[i&(packet.BatchSize-1)]; *e&grouped != 0 {
+		if e, f := &s.results[i&(packet.BatchSize-1)], flats[i&(packet.BatchSize-1)]; f != nil && *e&grouped != 0 {
 			*e = f.groups[*e&^grouped*groupSize|uint32(last[i&(packet.BatchSize-1)])]
 		}
 	}
@@ -176,46 +249,53 @@ func (s *stage) forward(b *packet.Batch, pkts []packet.Packet) {
 		if p.Reason != 0 {
 			continue
 		}
+		in, ours := t.arrived(p)
+		if !ours {
+			continue
+		}
+		p.OutPort = packet.NoPort
+		port := &t.ports[in]
+		fib := &t.fibs[port.vrf]
 		data := mem[p.Addr:][:p.Len]
 		var v *target
 		switch {
 		case p.Flags&(oddFlags4|packet.FlagIPv4) == packet.FlagIPv4 && len(data) >= plain4:
 			h := (*[plain4]byte)(data) // BCE: all indexes are constants
 			ip := (*header.IPv4)(h[header.EthernetLen:])
-			if binary.LittleEndian.Uint64(h[0:8])&macMask != t.ports[p.InPort].mac || !ip.ValidChecksum() ||
+			if binary.LittleEndian.Uint64(h[0:8])&macMask != port.mac || !ip.ValidChecksum() ||
 				h[22] <= 1 || martianSource4(binary.BigEndian.Uint32(h[26:30])) {
-				s.exception(b, p)
+				s.exception(b, p, in)
 				continue
 			}
 			lo := uint64(binary.BigEndian.Uint32(h[30:34]))
-			if t.flat != nil {
-				v = t.flat.results[s.results[i&(packet.BatchSize-1)]]
+			if fib.flat != nil {
+				v = fib.flat.results[s.results[i&(packet.BatchSize-1)]]
 			}
-			if t.flat != nil && (v == nil || v.kind != connected) {
+			if fib.flat != nil && (v == nil || v.kind != connected) {
 				break
 			}
-			if e := s.cache.at(high4, lo); e.lo == lo && e.hi == high4 && e.v != nil {
+			if e := s.cache.at(high4, lo, port.vrf); e.lo == lo && e.hi == high4 && e.vrf == port.vrf && e.v != nil {
 				v = e.v
-			} else if v = t.lookup4(ip.Dst()); v != nil && v.kind == forward {
-				e.hi, e.lo, e.v = high4, lo, v
+			} else if v = fib.lookup4(ip.Dst()); v != nil && v.kind == forward {
+				e.hi, e.lo, e.vrf, e.v = high4, lo, port.vrf, v
 			}
 		case p.Flags&(oddFlags6|packet.FlagIPv6) == packet.FlagIPv6 && len(data) >= plain6:
 			h := (*[plain6]byte)(data) // BCE
 			ip := (*header.IPv6)(h[header.EthernetLen:])
-			if binary.LittleEndian.Uint64(h[0:8])&macMask != t.ports[p.InPort].mac || h[21] <= 1 ||
+			if binary.LittleEndian.Uint64(h[0:8])&macMask != port.mac || h[21] <= 1 ||
 				martianSource6(binary.BigEndian.Uint64(h[22:30]), binary.BigEndian.Uint64(h[30:38])) {
-				s.exception(b, p)
+				s.exception(b, p, in)
 				continue
 			}
 			hi, lo := binary.BigEndian.Uint64(h[38:46]), binary.BigEndian.Uint64(h[46:54])
-			if e := s.cache.at(hi, lo); e.lo == lo && e.hi == hi && e.v != nil {
+			if e := s.cache.at(hi, lo, port.vrf); e.lo == lo && e.hi == hi && e.vrf == port.vrf && e.v != nil {
 				v = e.v
-			} else if v = t.lookup6(ip.Dst()); v != nil && v.kind == forward {
-				e.hi, e.lo, e.v = hi, lo, v
+			} else if v = fib.lookup6(ip.Dst()); v != nil && v.kind == forward {
+				e.hi, e.lo, e.vrf, e.v = hi, lo, port.vrf, v
 			}
 		}
 		if v == nil || v.kind != forward {
-			s.exception(b, p)
+			s.exception(b, p, in)
 			continue
 		}
 		next := v.hops[0]
@@ -225,7 +305,7 @@ func (s *stage) forward(b *packet.Batch, pkts []packet.Packet) {
 		link := next.link.Load()
 		out := &t.ports[next.port]
 		if link>>48 != linkKnown>>48 || p.WireLen > out.maxFrame && b.FrameLen(p) > out.maxFrame {
-			s.exception(b, p)
+			s.exception(b, p, in)
 			continue
 		}
 		binary.LittleEndian.PutUint64(data[0:8], link&macMask|out.mac<<48)
@@ -241,18 +321,19 @@ func (s *stage) forward(b *packet.Batch, pkts []packet.Packet) {
 }
 
 // finish does what is left to the batch's end: to learn neighbours, to
-// look after neighbours, and to route what was made here. The first n packets
-// are those that came.
-func (s *stage) finish(b *packet.Batch, n int) {
+// look after neighbours, and to route what was made here.
+func (s *stage) finish(b *packet.Batch) {
 	if len(s.findings) > 0 {
 		s.learn(b)
 	}
 	s.tick(b)
-	for i := n; i < len(b.Pkts); i++ {
-		if p := &b.Pkts[i]; p.Reason == 0 && p.OutPort == packet.NoPort {
-			s.route(b, p, true)
+	for i := 0; i < len(s.made); i++ { // what is routed may make more
+		m := s.made[i]
+		if p := &b.Pkts[m.at]; p.Reason == 0 && p.OutPort == packet.NoPort {
+			s.route(b, p, m.in, true)
 		}
 	}
+	s.made = s.made[:0]
 }
 
 // send sets a packet's next hop: link is its link. own packets were made
@@ -277,8 +358,8 @@ func (s *stage) send(b *packet.Batch, p *packet.Packet, port uint16, link uint64
 
 // exception deals with a packet that is not simply forwarded: it checks all
 // that a router has to, one by one.
-func (s *stage) exception(b *packet.Batch, p *packet.Packet) {
-	in := &s.t.ports[p.InPort]
+func (s *stage) exception(b *packet.Batch, p *packet.Packet, number uint16) {
+	in := &s.t.ports[number]
 	data := b.Data(p)
 	mac := binary.LittleEndian.Uint64(data[0:8]) & macMask
 	switch {
@@ -287,11 +368,11 @@ func (s *stage) exception(b *packet.Batch, p *packet.Packet) {
 	case p.Flags.Has(packet.FlagVLAN) || len(in.prefixes) == 0:
 		b.Drop(p, reasonNotRouted)
 	case p.Flags.Has(packet.FlagARP):
-		s.arp(b, p, in)
+		s.arp(b, p, number)
 	case Discovery(p, data):
-		s.discovery(b, p, in)
+		s.discovery(b, p, number)
 	case p.Flags.Has(packet.FlagMulticast) && in.host != packet.NoPort && linkMulticast(p, data):
-		s.toHost(b, p, in)
+		s.toHost(b, p, number)
 	case p.Flags.Has(packet.FlagMulticast):
 		b.Drop(p, ReasonMulticast)
 	case mac != in.mac:
@@ -303,7 +384,7 @@ func (s *stage) exception(b *packet.Batch, p *packet.Packet) {
 	case martian(source(p, data)):
 		b.Drop(p, reasonMartian)
 	default:
-		s.route(b, p, false)
+		s.route(b, p, number, false)
 	}
 }
 
@@ -331,61 +412,61 @@ func destination(p *packet.Packet, data []byte) netip.Addr {
 	return netip.AddrFrom16(header.IPv6At(data, int(p.L3)).Dst())
 }
 
-// route finds a packet's route by its destination.
-func (s *stage) route(b *packet.Batch, p *packet.Packet, own bool) {
+// route finds a packet's route by its destination, in the table of the port at which it arrived.
+func (s *stage) route(b *packet.Batch, p *packet.Packet, in uint16, own bool) {
 	data := b.Data(p)
 	dst := destination(p, data)
-	if dst.Is6() && dst.IsLinkLocalUnicast() && !s.t.ports[p.InPort].owns(dst) {
-		s.routeLinkLocal(b, p, dst, own)
+	if dst.Is6() && dst.IsLinkLocalUnicast() && !s.t.ports[in].owns(dst) {
+		s.routeLinkLocal(b, p, in, dst, own)
 		return
 	}
-	v := s.t.lookup(dst)
+	v := s.t.fibOf(in).lookup(dst)
 	switch {
 	case v == nil:
 		b.Drop(p, reasonNoRoute)
 		if !own {
-			s.sendError(b, p, netUnreachable, 0)
+			s.sendError(b, p, in, netUnreachable, 0)
 		}
 	case v.kind == discard:
 		b.Drop(p, v.reason)
 	case v.kind == local && own:
 		b.Drop(p, reasonNoListener) // to ourselves, by a forged source
 	case v.kind == local:
-		s.local(b, p)
+		s.local(b, p, in)
 	case !own && source(p, data).IsLinkLocalUnicast() && p.Flags.Has(packet.FlagIPv6):
 		b.Drop(p, reasonMartian) // stays on its link (RFC 4291, 2.5.6)
 	case !own && p.TTL <= 1:
 		b.Drop(p, reasonTTLExpired)
-		s.sendError(b, p, timeExceeded, 0)
+		s.sendError(b, p, in, timeExceeded, 0)
 	case v.kind == connected:
-		s.toNeighbour(b, p, nil, neighbourKey{dst, v.port}, own)
+		s.toNeighbour(b, p, in, nil, neighbourKey{dst, v.port}, own)
 	default:
 		n := v.hops[0]
 		if len(v.hops) > 1 {
 			n = v.hops[Pick(s.module.env.Hash, s.module.spread(p), s.module.env.ID, len(v.hops))]
 		}
-		s.toNeighbour(b, p, n, n.neighbourKey, own)
+		s.toNeighbour(b, p, in, n, n.neighbourKey, own)
 	}
 }
 
 // routeLinkLocal sends what the switch has to say to a link-local address back
 // where it came from. No other packets are routed to one.
-func (s *stage) routeLinkLocal(b *packet.Batch, p *packet.Packet, dst netip.Addr, own bool) {
+func (s *stage) routeLinkLocal(b *packet.Batch, p *packet.Packet, in uint16, dst netip.Addr, own bool) {
 	if !own {
 		b.Drop(p, reasonMartian)
 		return
 	}
-	s.toNeighbour(b, p, nil, neighbourKey{dst, p.InPort}, own)
+	s.toNeighbour(b, p, in, nil, neighbourKey{dst, in}, own)
 }
 
 // toNeighbour sends a packet to a neighbour, if it fits and the neighbour is
 // known. n may be nil if it is not.
-func (s *stage) toNeighbour(b *packet.Batch, p *packet.Packet, n *neighbour, k neighbourKey, own bool) {
+func (s *stage) toNeighbour(b *packet.Batch, p *packet.Packet, in uint16, n *neighbour, k neighbourKey, own bool) {
 	out := &s.t.ports[k.port]
 	if length(p, b.Data(p)) > out.mtu && b.FrameLen(p) > out.maxFrame {
 		b.Drop(p, reasonMTU)
 		if !own {
-			s.sendTooBig(b, p, out.mtu)
+			s.sendTooBig(b, p, in, out.mtu)
 		}
 		return
 	}
@@ -396,7 +477,7 @@ func (s *stage) toNeighbour(b *packet.Batch, p *packet.Packet, n *neighbour, k n
 			return
 		}
 	}
-	s.await(b, p, n, k, own)
+	s.await(b, p, in, n, k, own)
 }
 
 // length returns the length of the IP packet, in bytes: the frame may be longer,
@@ -412,6 +493,11 @@ func length(p *packet.Packet, data []byte) int {
 // just after a change it may know more than the decision did.
 func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
 	data := b.Data(p)
+	if int(p.OutPort) < len(s.t.ports) {
+		if out := &s.t.ports[p.OutPort]; len(out.prefixes) == 0 && out.host == packet.NoPort && out.pair == packet.NoPort {
+			return "" // of the bridge in front
+		}
+	}
 	switch {
 	case p.Flags.Has(packet.FlagARP):
 		arp := header.ARPAt(data, int(p.L3))
@@ -425,7 +511,8 @@ func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
 		return text
 	}
 	via := "on link"
-	if v := s.t.lookup(dst); v != nil && v.kind == forward && v.route {
+	fib := s.t.fibOf(p.OutPort) // as of the port of arrival
+	if v := fib.lookup(dst); v != nil && v.kind == forward && v.route {
 		i := 0
 		if len(v.hops) > 1 {
 			i = Pick(s.module.env.Hash, s.module.spread(p), s.module.env.ID, len(v.hops))
@@ -434,6 +521,9 @@ func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
 		if len(v.hops) > 1 {
 			via += fmt.Sprintf(" (choice %d of %d)", i+1, len(v.hops))
 		}
+	}
+	if fib.name != "" {
+		via += " in VRF " + fib.name
 	}
 	return fmt.Sprintf("%s: %s, leaves by %s to %s with TTL %d", text, via, s.t.env[p.OutPort].Name,
 		macText(header.EthernetAt(data, 0).Dst()), p.TTL)

@@ -9,7 +9,7 @@ import (
 // await deals with a packet whose next hop's MAC address is not known: it waits
 // while the neighbour is asked for. n is nil for a destination on the port's own
 // link of which nothing is known yet.
-func (s *stage) await(b *packet.Batch, p *packet.Packet, n *neighbour, k neighbourKey, own bool) {
+func (s *stage) await(b *packet.Batch, p *packet.Packet, in uint16, n *neighbour, k neighbourKey, own bool) {
 	m := s.module
 	if !m.lock() {
 		b.Drop(p, reasonPending)
@@ -29,7 +29,7 @@ func (s *stage) await(b *packet.Batch, p *packet.Packet, n *neighbour, k neighbo
 	if n.probes.Load() >= maxProbes && since(n.asked.Load(), b.Now) >= askEvery {
 		s.giveUp(b, n) // and a new turn begins with this packet
 	}
-	if m.hold(b, p, n, own) {
+	if m.hold(b, p, in, n, own) {
 		b.Drop(p, packet.Consumed)
 	} else {
 		b.Drop(p, reasonPending)
@@ -43,10 +43,10 @@ func (s *stage) await(b *packet.Batch, p *packet.Packet, n *neighbour, k neighbo
 // The caller has the lock.
 func (s *stage) giveUp(b *packet.Batch, n *neighbour) {
 	n.probes.Store(0)
-	s.takeBack(b, n, func(p *packet.Packet, own bool) {
+	s.takeBack(b, n, func(p *packet.Packet, in uint16, own bool) {
 		b.Drop(p, reasonUnreachable)
 		if !own {
-			s.sendError(b, p, hostUnreachable, 0)
+			s.sendError(b, p, in, hostUnreachable, 0)
 		}
 	})
 }
@@ -110,7 +110,7 @@ func (s *stage) learn(b *packet.Batch) {
 		n.probes.Store(0)
 		n.asked.Store(0)
 		n.link.Store(v)
-		s.takeBack(b, n, func(p *packet.Packet, own bool) { s.send(b, p, n.port, v, own) })
+		s.takeBack(b, n, func(p *packet.Packet, _ uint16, own bool) { s.send(b, p, n.port, v, own) })
 	}
 	s.findings = s.findings[:0]
 }

@@ -16,10 +16,17 @@ import (
 // but for the neighbours' links; a change makes a new one, which shares what
 // stayed the same, and swaps the pointer to it.
 type tables struct {
+	fibs  []fib           // of VRFs, the first of ports without one
+	flat  bool            // a fib has a flat table
+	ports []portTable     // by port number
+	env   []pipeline.Port // of which these were made
+}
+
+// fib is the table of a VRF.
+type fib struct {
 	prefixes *bart.Fast[*target]
-	flat     *flat           // nil where IPv4 prefixes are few
-	ports    []portTable     // by port number
-	env      []pipeline.Port // of which these were made
+	flat     *flat  // nil where IPv4 prefixes are few
+	name     string // empty: of ports without a VRF
 }
 
 // portTable is the IP side of a port.
@@ -29,6 +36,8 @@ type portTable struct {
 	mtu      int            // the same without
 	prefixes []netip.Prefix // the switch's own address in each; none: not routed
 	local6   netip.Addr     // link-local address, of ports with IPv6
+	vrf      uint16         // whose table the packets that arrive have
+	routed   bool           // of a bridge domain: packets come by the bridge
 
 	host, pair uint16 // as of planInterface
 	echo       bool
@@ -92,17 +101,20 @@ const (
 )
 
 // lookup4 and lookup6 find the target of a destination, nil if there is none.
-func (t *tables) lookup4(dst [4]byte) *target {
+func (t *fib) lookup4(dst [4]byte) *target {
 	v, _ := t.prefixes.Lookup(netip.AddrFrom4(dst))
 	return v
 }
 
-func (t *tables) lookup6(dst [16]byte) *target {
+func (t *fib) lookup6(dst [16]byte) *target {
 	v, _ := t.prefixes.Lookup(netip.AddrFrom16(dst))
 	return v
 }
 
-func (t *tables) lookup(dst netip.Addr) *target {
+// fibOf is the table of a port's VRF.
+func (t *tables) fibOf(port uint16) *fib { return &t.fibs[t.ports[port].vrf] }
+
+func (t *fib) lookup(dst netip.Addr) *target {
 	v, _ := t.prefixes.Lookup(dst)
 	return v
 }
@@ -110,19 +122,22 @@ func (t *tables) lookup(dst netip.Addr) *target {
 // build makes the tables of a plan, without the neighbours that were learned.
 // known gives the neighbour of a key, to be made if it is new.
 func (m *Module) build(p *plan, env []pipeline.Port, known func(neighbourKey) *neighbour) *tables {
-	t := &tables{env: env, prefixes: new(bart.Fast[*target]), ports: make([]portTable, len(p.interfaces))}
-	insert := func(prefix netip.Prefix, v target) {
+	t := &tables{env: env, ports: make([]portTable, len(p.interfaces))}
+	insert := func(vrf uint16, prefix netip.Prefix, v target) {
 		v.prefix = prefix
-		t.prefixes.Insert(prefix, &v)
+		t.fibs[vrf].prefixes.Insert(prefix, &v)
 	}
-	for _, u := range unroutables {
-		insert(u, target{kind: discard, reason: unroutable(u.Addr())})
+	for vrf, name := range p.vrfs {
+		t.fibs = append(t.fibs, fib{name: name, prefixes: new(bart.Fast[*target])})
+		for _, u := range unroutables {
+			insert(uint16(vrf), u, target{kind: discard, reason: unroutable(u.Addr())})
+		}
 	}
 	for i := range p.interfaces {
 		in, out := &p.interfaces[i], &t.ports[i]
 		*out = newPortTable(m.env.ID, uint16(i), in, env[i])
 		for _, own := range in.prefixes {
-			insert(own.Masked(), target{kind: connected, port: uint16(i)})
+			insert(in.vrf, own.Masked(), target{kind: connected, port: uint16(i)})
 		}
 	}
 	for _, r := range p.routes {
@@ -133,7 +148,7 @@ func (m *Module) build(p *plan, env []pipeline.Port, known func(neighbourKey) *n
 				v.hops = append(v.hops, known(g.neighbourKey))
 			}
 		}
-		insert(r.prefix, v)
+		insert(r.vrf, r.prefix, v)
 	}
 	for _, n := range p.neighbours {
 		known(n.neighbourKey) // the configuration's have room before the kernel's gateways
@@ -141,27 +156,30 @@ func (m *Module) build(p *plan, env []pipeline.Port, known func(neighbourKey) *n
 	m.hostIgnored.Store(int64(t.insertHost(m.host.Routes, known)))
 	for _, k := range p.neighbours {
 		if n := known(k.neighbourKey); n != nil {
-			t.addHost(n, insert)
+			t.addHost(n, func(prefix netip.Prefix, v target) { insert(t.ports[n.port].vrf, prefix, v) })
 		}
 	}
 	// What is the switch's own comes last, for no route may take it away.
 	for i := range t.ports {
 		for _, own := range t.ports[i].prefixes {
 			if own.Addr().Is4() && own.Bits() < 31 {
-				insert(host(own.Masked().Addr()), target{kind: discard, reason: ReasonMulticast})
-				insert(host(broadcast(own)), target{kind: discard, reason: ReasonMulticast})
+				insert(t.ports[i].vrf, host(own.Masked().Addr()), target{kind: discard, reason: ReasonMulticast})
+				insert(t.ports[i].vrf, host(broadcast(own)), target{kind: discard, reason: ReasonMulticast})
 			}
 		}
 		if a := t.ports[i].local6; a.IsValid() {
-			insert(host(a), target{kind: local})
+			insert(t.ports[i].vrf, host(a), target{kind: local})
 		}
 	}
 	for i := range t.ports {
 		for _, own := range t.ports[i].prefixes {
-			insert(host(own.Addr()), target{kind: local})
+			insert(t.ports[i].vrf, host(own.Addr()), target{kind: local})
 		}
 	}
-	t.flat = newFlat(t.prefixes)
+	for i := range t.fibs {
+		t.fibs[i].flat = newFlat(t.fibs[i].prefixes)
+		t.flat = t.flat || t.fibs[i].flat != nil
+	}
 	return t
 }
 
@@ -169,7 +187,7 @@ func (m *Module) build(p *plan, env []pipeline.Port, known func(neighbourKey) *n
 // it are found by one lookup, unless a route, or an own address, has it. Link-
 // local addresses are not unique, and not routed.
 func (t *tables) addHost(n *neighbour, insert func(netip.Prefix, target)) {
-	if v := t.lookup(n.addr); t.reaches(n) && v.kind == connected && v.prefix != host(n.addr) {
+	if v := t.fibOf(n.port).lookup(n.addr); t.reaches(n) && v.kind == connected && v.prefix != host(n.addr) {
 		insert(host(n.addr), target{kind: forward, hops: []*neighbour{n}})
 	}
 }
@@ -179,7 +197,7 @@ func (t *tables) reaches(n *neighbour) bool {
 	if n.addr.IsLinkLocalUnicast() && n.addr.Is6() {
 		return t.ports[n.port].local6.IsValid()
 	}
-	v := t.lookup(n.addr)
+	v := t.fibOf(n.port).lookup(n.addr)
 	return v != nil && (v.kind == connected && v.port == n.port || v.kind == forward && v.hops[0] == n)
 }
 
@@ -189,18 +207,22 @@ func (t *tables) withHost(n *neighbour) *tables {
 	next := *t
 	t.addHost(n, func(prefix netip.Prefix, v target) {
 		v.prefix = prefix
-		next.prefixes = t.prefixes.InsertPersist(prefix, &v)
+		next.fibs = slices.Clone(t.fibs)
+		f := next.fibOf(n.port)
+		f.prefixes = f.prefixes.InsertPersist(prefix, &v)
 	})
 	return &next
 }
 
 func (t *tables) withoutHost(n *neighbour) *tables {
-	v, ok := t.prefixes.Get(host(n.addr))
+	v, ok := t.fibOf(n.port).prefixes.Get(host(n.addr))
 	if !ok || v.route || v.kind != forward || v.hops[0] != n {
 		return t
 	}
 	next := *t
-	next.prefixes = t.prefixes.DeletePersist(host(n.addr))
+	next.fibs = slices.Clone(t.fibs)
+	f := next.fibOf(n.port)
+	f.prefixes = f.prefixes.DeletePersist(host(n.addr))
 	return &next
 }
 
@@ -211,7 +233,7 @@ func newPortTable(id uint32, number uint16, in *planInterface, port pipeline.Por
 	}
 	p := portTable{
 		mac: macWord(mac), mtu: in.mtu, prefixes: in.prefixes,
-		host: in.host, pair: in.pair, echo: in.echo, address: mac, configured: in.configured,
+		host: in.host, pair: in.pair, echo: in.echo, address: mac, configured: in.configured, vrf: in.vrf, routed: port.Routed,
 	}
 	if len(in.prefixes) == 0 {
 		p.mac = noMAC

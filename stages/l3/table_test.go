@@ -95,7 +95,7 @@ func TestTwin(t *testing.T) {
 			if unroutable(a) != 0 || a.Is4() && a.As4()[0] == 10 {
 				continue
 			}
-			v, want := m.tables.Load().lookup(a), scan(routes, a)
+			v, want := m.tables.Load().fibs[0].lookup(a), scan(routes, a)
 			if (v == nil) != (want < 0) || v != nil && (v.prefix.String() != routes[want].Prefix || v.hops[0].addr.String() != routes[want].Via[0]) {
 				t.Fatalf("round %d: %s finds %+v, want %d", round, a, v, want)
 			}
@@ -119,7 +119,7 @@ func TestOwnAddressesWin(t *testing.T) {
 	c := testConfig()
 	c.Routes = append(c.Routes, Route{Prefix: "10.0.1.1/32", Via: []string{"10.0.2.2"}}, Route{Prefix: "10.0.1.77/32", Via: []string{"10.0.2.2"}})
 	b := newBench(t, c)
-	find := func(a string) *target { return b.module.tables.Load().lookup(netip.MustParseAddr(a)) }
+	find := func(a string) *target { return b.module.tables.Load().fibs[0].lookup(netip.MustParseAddr(a)) }
 	if v := find("10.0.1.1"); v.kind != local {
 		t.Errorf("%+v", v)
 	}

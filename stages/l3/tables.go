@@ -54,7 +54,7 @@ func (m *Module) Tables() (ports []TablePort, prefixes []TablePrefix) {
 		ports = append(ports, TablePort{Routed: len(p.prefixes) > 0, MAC: p.hardware(), MTU: p.mtu, LinkLocal: p.local6})
 	}
 	kinds := [...]TableKind{forward: TableForward, connected: TableConnected, local: TableLocal, discard: TableDiscard}
-	for prefix, v := range t.prefixes.AllSorted() {
+	for prefix, v := range t.fibs[0].prefixes.AllSorted() {
 		e := TablePrefix{Prefix: prefix, Kind: kinds[v.kind], Port: v.port, Reason: v.reason}
 		for _, n := range v.hops {
 			e.Hops = append(e.Hops, TableHop{n.addr, n.port, macBytes(n.link.Load() & macMask)})
