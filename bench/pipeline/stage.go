@@ -90,8 +90,13 @@ func (s *Stage) graphs() ([]stageGraph, error) {
 	case pipeline.RoleEgress:
 		with = []string{"parse", "patch", s.Name}
 	}
-	if s.Name == "tunnel" || s.Name == "encap" { // halves, which work together alone
+	switch s.Name { // those that work only with others
+	case "tunnel", "encap":
 		with = []string{"parse", "tunnel", "patch", "encap"}
+	case "vlan", "tag":
+		with = []string{"parse", "vlan", "patch", "tag"}
+	case "irb": // with the router, without which there is none
+		without, with = []string{"parse", "l2"}, []string{"parse", "l2", "l3", "irb"}
 	}
 	list := []stageGraph{{name: "without", stages: without}, {name: "with", stages: with}}
 	if m.Needs() != 0 {
