@@ -32,7 +32,9 @@ type Collect struct {
 	IPFIX ipfix.Config `toml:"ipfix"`
 	// Links are the cables between the switches, which the page draws.
 	Links []Link `toml:"link"`
-	Log   Log    `toml:"log"`
+	// Regions are those whose collectors answer this collector's questions, beside what it has itself.
+	Regions []Region `toml:"region"`
+	Log     Log      `toml:"log"`
 }
 
 // Collecting is the collector itself, [collect].
@@ -214,6 +216,7 @@ func (c *Collect) validate(f *tomlfile.Faults) {
 	f.AddAll("log", c.Log.Validate())
 	c.validateTLS(f)
 	c.validateLinks(f)
+	c.validateRegions(f)
 }
 
 // Validate reports all faults, joined, each beginning with its key. It reads no file.

@@ -53,7 +53,7 @@ func TestCollectReference(t *testing.T) {
 		t.Errorf("%v\n%s", err, cmp.Diff(dump.String(), again.String()))
 	}
 	want := DefaultCollect()
-	want.Collect.Name, want.NATS.Clients, want.Links = "collector", c.NATS.Clients, c.Links
+	want.Collect.Name, want.NATS.Clients, want.Links, want.Regions = "collector", c.NATS.Clients, c.Links, c.Regions
 	if diff := cmp.Diff(want, c, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("collect.toml shows no defaults: %s", diff)
 	}
@@ -89,6 +89,7 @@ func TestCollectFaults(t *testing.T) {
 		{"partitions", name + "[partitions]\nindex = 2\nof = 2", "line 4: partitions.index: 2: choose 0 to 1, one less than of"},
 		{"share", name + "[partitions]\nof = 2\nshare = true", "line 5: partitions.share: is true, and of is 2: collectors that share the partitions find out how many they are: remove index and of, or share"},
 		{"limits", name + "[limits]\nqueries = 0\nquery_time = \"1ms\"\nrequest_bytes = 5", "line 4: limits.queries: 0: choose 1 to 1024\nline 5: limits.query_time: 1ms: choose 10ms to 1h\nline 6: limits.request_bytes: 5: choose 1024 to 67108864"},
+		{"region", name + "[[region]]\nname = \"c\"\ncollectors = [\"https://10.0.0.1:9470\"]\n[[region]]\nname = \"b\"\ncollectors = []", "line 4: region[0].name: \"c\" is taken: by another region, or by this collector\nline 5: region[0].collectors[0]: \"https://10.0.0.1:9470\" needs ca, certificate and key of the region\nline 8: region[1].collectors: 0 of them: name 1 to 16 of the region's collectors, as \"http://127.0.0.1:9470\""},
 		{"link", name + "[[link]]\nends = [\"s1:p0\", \"s 2\"]\n[[link]]\nends = [\"s1:p0\", \"h1\"]", "line 4: link[0].ends[1]: \"s 2\" is no end of a link: write \"SWITCH:PORT\", or a host's name\nline 6: link[1].ends[0]: link[0] is plugged into s1:p0 already: a port has one cable"},
 		{"ipfix", name + "[ipfix]\ntarget = \"x\"\ntheta = 2", "line 4: ipfix.target: \"x\": it is not a host and a port: write it as \"udp://192.0.2.1:4739\" or \"tcp://192.0.2.1:4739\"\nline 5: ipfix.theta: 2: choose a share above 0, up to 1"},
 		{"two ways to paths", name + "paths = \"a\"\nlab = \"b\"", `line 4: collect.lab: paths names the flows' paths already: remove one of them`},

@@ -165,13 +165,21 @@ func (e *Engine) population(s *Selection) string {
 	for _, m := range e.Store.Unreached() {
 		numbers = append(numbers, fmt.Sprint(m.Instance))
 	}
+	var but []string
 	switch len(numbers) {
 	case 0:
-		return s.String()
 	case 1:
-		return fmt.Sprintf("%s, but those of partition %s", s, numbers[0])
+		but = append(but, "partition "+numbers[0])
+	default:
+		but = append(but, "partitions "+strings.Join(numbers, ", "))
 	}
-	return fmt.Sprintf("%s, but those of partitions %s", s, strings.Join(numbers, ", "))
+	for _, m := range e.Store.RegionsUnreached() {
+		but = append(but, "region "+m.Region)
+	}
+	if len(but) == 0 {
+		return s.String()
+	}
+	return fmt.Sprintf("%s, but those of %s", s, strings.Join(but, " and of "))
 }
 
 // unreached is the error of a question about a flow of a partition that could not be asked.

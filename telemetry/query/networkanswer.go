@@ -94,7 +94,7 @@ func (e *Engine) Network() (*Network, error) {
 		own.wires, e = newWiring(e), &own
 	}
 	// A status is of a moment, and each is of a part of its slice.
-	basis.Missing = slices.DeleteFunc(basis.Missing, func(m store.Missing) bool { return m.Evicted == 0 })
+	basis.Missing = slices.DeleteFunc(basis.Missing, func(m store.Missing) bool { return m.Evicted == 0 && m.Of != store.OfRegion })
 	n := &networkSearch{
 		e: e, now: e.Now, all: map[uint32]*NetworkSwitch{},
 		answer: &Network{Basis: basis, Switches: []NetworkSwitch{}, Links: []NetworkLink{}},

@@ -361,7 +361,8 @@ func (s *Store) With(parts []Elsewhere) *Store {
 	for i := range parts {
 		theirs[parts[i].Partition] = true
 	}
-	u.Batches = slices.DeleteFunc(slices.Clone(s.Batches), func(b Batch) bool { return theirs[int(b.Instance)] })
+	u.Batches, u.theirs = slices.DeleteFunc(slices.Clone(s.Batches), func(b Batch) bool { return theirs[int(b.Instance)] }), theirs
+	u.joined = nil
 	gaps := slices.DeleteFunc(slices.Clone(s.gaps()), func(g gap) bool { return theirs[int(g.partition)] })
 	u.left = slices.DeleteFunc(slices.Clone(s.left), func(l left) bool { return l.of == OfDigests && theirs[int(l.origin.Instance)] })
 	u.names, u.own = maps.Clone(s.names), maps.Clone(s.own)
@@ -380,6 +381,9 @@ func (s *Store) With(parts []Elsewhere) *Store {
 			continue
 		}
 		u.Batches = append(u.Batches, p.batches...)
+		if len(p.entries) > 0 {
+			u.joined = append(u.joined, p.entries)
+		}
 		gaps = append(gaps, p.gaps()...)
 		u.take(p, holders)
 	}
@@ -402,7 +406,7 @@ func (p *Elsewhere) gaps() (list []gap) {
 func (s *Store) take(p *Elsewhere, holders map[string]bool) {
 	for _, w := range []Window{p.First, p.Last} {
 		if w != (Window{}) {
-			s.elsewhere = append(s.elsewhere, Origin{Instance: uint16(p.Partition), Window: w})
+			s.elsewhere = append(s.elsewhere, span{OfDigests, w})
 		}
 	}
 	for i := range p.Sinks {

@@ -36,7 +36,13 @@ type Missing struct {
 	// Unreached is why the digests of a partition, which is the instance, are not in the answer: no collector that has them could be
 	// asked. What the answer says is of the flows of the other partitions.
 	Unreached string `json:"unreached,omitempty"`
+	// Region is where records are evicted, skewed or disputed, in an answer about several regions; or, with Unreached and Of "region", one that could not
+	// be asked: what the answer says is of the switches of the others.
+	Region string `json:"region,omitempty"`
 }
+
+// OfRegion is what a region is called of which all records are missing.
+const OfRegion = "region"
 
 // Skewed and Disputed name why records are left out of a view.
 const (
@@ -178,7 +184,13 @@ func (s *Store) missing(of string, w Window) []Missing {
 	slices.SortStableFunc(list, func(a, b Missing) int {
 		return cmp.Or(cmp.Compare(a.Switch, b.Switch), cmp.Compare(a.Instance, b.Instance))
 	})
-	return append(append(list, s.unreached...), s.late...)
+	list = append(append(list, s.unreached...), s.late...)
+	for _, m := range s.regions {
+		if m.Of == of || m.Of == OfRegion {
+			list = append(list, m)
+		}
+	}
+	return list
 }
 
 // namePoints names the measurement points of which something is missing.

@@ -117,17 +117,21 @@ type Store struct {
 	names  map[uint32]string
 	// Of a view: the digests' records of all times, and what had to make room.
 	sent     [][]*entry
+	entries  [][]*entry // those that were taken
 	evicted  []eviction
 	keptFrom int64 // slices before had to make room
 	own      map[uint32]ownEvictions
 	left     []left
 	ahead    int64 // by how much most switches' clocks are ahead of the collector's, ns
 	memo     *memo // nil: the store may still change
-	// Of a view with partitions of others (With).
-	elsewhere []Origin // the first and the last record of each partition
+	// Of a view with partitions of others (With), or of several regions (Regions).
+	elsewhere []span // of records that are not here
 	heard     []Origin
 	unreached []Missing
-	late      []Missing // of partitions that the archive alone has
+	late      []Missing    // of partitions that the archive alone has
+	theirs    map[int]bool // partitions whose entries are others', joined
+	joined    [][]*entry
+	regions   []Missing // what regions lack
 }
 
 // Counts say what became of what came.

@@ -89,11 +89,11 @@ func (l *Live) View(w Window) *Store {
 	s, parts, r := l.beginView(w != (Window{}))
 	called := maps.Clone(s.names) // not what records call them: that may be the name of another switch
 	if w != (Window{}) {
-		s.collect(parts, w, r)
+		s.entries = [][]*entry{s.collect(parts, w, r)}
 	} else if !s.join(l.arrange(parts, r)) {
 		s, parts, r = l.beginView(true)
 		called = maps.Clone(s.names)
-		s.collect(parts, w, r)
+		s.entries = [][]*entry{s.collect(parts, w, r)}
 	}
 	s.names = called
 	s.Freeze()
@@ -219,6 +219,9 @@ func (s *Store) join(all []*secondView) bool {
 			s.list(e)
 		}
 		s.left = append(s.left, v.left...)
+		if len(v.entries) > 0 {
+			s.entries = append(s.entries, v.entries)
+		}
 		if len(v.sent) > 0 {
 			s.sent = append(s.sent, v.sent)
 		}

@@ -28,15 +28,15 @@ func (w Window) Join(v Window) Window {
 
 // All is the window of all records; empty without any.
 func (s *Store) All() (w Window) {
-	s.each(func(_ string, o *Origin) { w = w.Join(o.Window) })
+	s.spans(func(_ string, o Window) { w = w.Join(o) })
 	return w
 }
 
 // Of is the window of all records of some measurements, OfSamples and the like; empty without any.
 func (s *Store) Of(measurements ...string) (w Window) {
-	s.each(func(of string, o *Origin) {
+	s.spans(func(of string, o Window) {
 		if slices.Contains(measurements, of) {
-			w = w.Join(o.Window)
+			w = w.Join(o)
 		}
 	})
 	return w
@@ -79,7 +79,7 @@ func (s *Store) LastBefore(length time.Duration, now int64) Window {
 	}
 	now += s.ahead
 	newest := int64(0) // the longest slice of those that end last
-	s.each(func(_ string, o *Origin) {
+	s.spans(func(_ string, o Window) {
 		if o.To > w.To-int64(recordsInMaking) {
 			newest = max(newest, o.To-o.From)
 		}
@@ -124,10 +124,21 @@ func (s *Store) each(f func(of string, o *Origin)) {
 	for i := range s.Batches {
 		f(OfDigests, &s.Batches[i].Origin)
 	}
-	for i := range s.elsewhere {
-		f(OfDigests, &s.elsewhere[i])
-	}
 	for i := range s.Statuses {
 		f(OfStatuses, &s.Statuses[i].Origin)
+	}
+}
+
+// span is when a record is that is not here.
+type span struct {
+	of string
+	Window
+}
+
+// spans are when the records are, and of records elsewhere when the first and the last ones are.
+func (s *Store) spans(f func(of string, w Window)) {
+	s.each(func(of string, o *Origin) { f(of, o.Window) })
+	for i := range s.elsewhere {
+		f(s.elsewhere[i].of, s.elsewhere[i].Window)
 	}
 }

@@ -26,6 +26,8 @@ type asker struct {
 	pathsFile string       // whose paths depend on the switches that sent records; empty: none
 	set       *set.Member  // nil: no other collector has digests
 	past      past         // what memory has not
+	name      string       // the collector's, as that of its own region
+	regions   []*region    // whose collectors are asked, too
 
 	mu        sync.Mutex
 	seen      *store.Store // shared by questions that come in quick succession
@@ -37,7 +39,7 @@ type asker struct {
 // newAsker reads the files that the configuration names.
 func newAsker(c *config.Collect, live *store.Live) (*asker, error) {
 	a := &asker{
-		live: live, pathsFile: c.Collect.Paths,
+		live: live, pathsFile: c.Collect.Paths, name: c.Collect.Name,
 		engine: query.Engine{
 			FlowSeed: c.Collect.FlowSeed,
 			Limits:   query.Limits{Candidates: c.Limits.Candidates, Records: c.Limits.Records, Bytes: c.Limits.Bytes},
@@ -51,6 +53,10 @@ func newAsker(c *config.Collect, live *store.Live) (*asker, error) {
 			continue
 		}
 		a.engine.Plans = append(a.engine.Plans, p)
+	}
+	var err error
+	if a.regions, err = newRegions(c); err != nil {
+		errs = append(errs, err)
 	}
 	for _, l := range c.Links {
 		a.engine.Links = append(a.engine.Links, query.Link{Ends: l.Ends, Speed: l.Speed})
@@ -91,44 +97,57 @@ func (a *asker) renew() {
 }
 
 func (a *asker) ask(ctx context.Context, q *query.Question) (any, error) {
+	if len(a.regions) > 0 {
+		return a.askRegions(ctx, q)
+	}
+	e, _, err := a.known(ctx, q, false)
+	if err != nil {
+		return nil, err
+	}
+	return e.Ask(ctx, q)
+}
+
+// known is an engine for what is known here of a question: in memory, by the other collectors of a set, and in the archive; and which records the question needs. all says
+// that it needs digests of all flows.
+func (a *asker) known(ctx context.Context, q *query.Question, all bool) (e query.Engine, needed store.Needed, err error) {
 	held := collect.Mask(0)
 	if a.set != nil {
 		held = a.set.Holds()
 	}
 	now, memory := clock.Kernel.TAI(), a.view()
-	w, windowed := a.past.window(memory, now, q)
-	if windowed && w.From < a.past.keptFrom(a.live) {
-		return a.askPast(ctx, q, w, held, now)
+	w, windowed := windowOf(memory, now, q)
+	want, past := a.past.of(q, w, a.pathsFile != "", all)
+	archived := windowed && a.past.archive != nil
+	e = a.engine // as far as it knows what a question needs
+	e.Store, e.Now = memory, now
+	needs := e.Needs(q)
+	if all {
+		needs.Partitions, needs.Flows, needs.Only = past.Partitions, nil, false
 	}
-	e, err := a.engineOf(memory, clock.Kernel.TAI())
+	if needed, err = recordsOf(q, w, windowed, &needs); err != nil {
+		return e, needed, err
+	}
+	if archived && w.From < a.past.keptFrom(a.live) {
+		e, err = a.pastEngine(ctx, want, past, held, now)
+		return e, needed, err
+	}
+	if e, err = a.engineOf(memory, clock.Kernel.TAI()); err != nil || a.set == nil {
+		return e, needed, err
+	}
+	parts, err := a.set.Fetch(ctx, held, needs, e.Limits.Bytes)
 	if err != nil {
-		return nil, err
+		return e, needed, err
 	}
-	if a.set != nil {
-		parts, err := a.set.Fetch(ctx, held, e.Needs(q), e.Limits.Bytes)
-		if err != nil {
-			return nil, err
-		}
-		for i := range parts {
-			if windowed && w.From < parts[i].KeptFrom {
-				return a.askPast(ctx, q, w, held, now)
-			}
-		}
-		if len(parts) > 0 {
-			e.Store = e.Store.With(parts)
+	for i := range parts {
+		if archived && w.From < parts[i].KeptFrom {
+			e, err = a.pastEngine(ctx, want, past, held, now)
+			return e, needed, err
 		}
 	}
-	return e.Ask(ctx, q)
-}
-
-// askPast asks about a window that memory, the own one or that of another collector, has not for all of its time.
-func (a *asker) askPast(ctx context.Context, q *query.Question, w store.Window, held collect.Mask, now int64) (any, error) {
-	want, needs := a.past.of(q, w, a.pathsFile != "")
-	e, err := a.pastEngine(ctx, want, needs, held, now)
-	if err != nil {
-		return nil, err
+	if len(parts) > 0 {
+		e.Store = e.Store.With(parts)
 	}
-	return e.Ask(ctx, q)
+	return e, needed, nil
 }
 
 // pastEngine is an engine for what archive and memories have.

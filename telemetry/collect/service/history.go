@@ -65,12 +65,11 @@ var measurements = map[record.Kind][]string{
 // margin is loaded on both sides of a window: what is missing between two records is known from both.
 const margin = int64(15 * time.Second)
 
-// window is that of a question which the archive may know more of than memory; false: it is about what is in memory.
-func (p *past) window(memory *store.Store, now int64, q *query.Question) (w store.Window, ok bool) {
-	if p.archive == nil || q.Validate() != nil { // the engine says what is wrong
-		return w, false
-	}
+// windowOf is the window of a question; false: it is about what is in memory.
+func windowOf(memory *store.Store, now int64, q *query.Question) (w store.Window, ok bool) {
 	switch {
+	case q.Validate() != nil: // the engine says what is wrong
+		return w, false
 	case q.Last > 0:
 		w.To = now
 		if all := memory.All(); all != (store.Window{}) {
@@ -100,14 +99,14 @@ func (p *past) keptFrom(live *store.Live) int64 {
 }
 
 // of is what a question about a window needs of the archive, and of the digests that others have. named says that a file names switches, which are known by their
-// records of any kind.
-func (p *past) of(q *query.Question, w store.Window, named bool) (archive.Wanted, query.Needs) {
+// records of any kind; all, that digests of all flows are needed.
+func (p *past) of(q *query.Question, w store.Window, named, all bool) (archive.Wanted, query.Needs) {
 	want := archive.Wanted{From: w.From - margin, To: w.To + margin, Kinds: recordKinds[q.Kind], Partition: -1}
 	if named {
 		want.Kinds = collect.Kinds
 	}
 	needs := query.Needs{Batches: true, Window: store.Window{From: want.From, To: want.To}, Partitions: collect.AllPartitions.List()}
-	if key, err := query.ParseKey(q.Flow); err == nil && q.Flow != "" {
+	if key, err := query.ParseKey(q.Flow); err == nil && q.Flow != "" && !all {
 		flow := pint.FlowKey(key)
 		want.Partition = int(flow.Partition(record.Partitions))
 		needs.Partitions = []int{want.Partition}

@@ -32,6 +32,7 @@ func (s *Collector) handler() http.Handler {
 	mux.Handle(path, calls)
 	mux.Handle(api.SchemaPath, api.Schema())
 	mux.Handle("GET "+api.RecordsPath+"{kind}", s.records())
+	mux.Handle("POST "+api.GatherPath, http.NewCrossOriginProtection().Handler(s.gatherHandler()))
 	mux.Handle("GET /metrics", s.metrics.Handler(s.log))
 	healthz, readyz := web.Health((*source)(s))
 	mux.Handle("GET /healthz", healthz)

@@ -53,7 +53,7 @@ func (s *Collector) rollUpInterval(ctx context.Context, to *parquet.Rollups, w s
 	if s.set != nil {
 		held = s.set.Holds()
 	}
-	want, needs := s.asker.past.of(&query.Question{}, w, true)
+	want, needs := s.asker.past.of(&query.Question{}, w, true, true)
 	e, err := s.asker.pastEngine(ctx, want, needs, held, clock.Kernel.TAI())
 	to.Begin(w)
 	if errors.Is(err, query.ErrTooCostly) {

@@ -23,6 +23,8 @@ type Source interface {
 	Set() (collect.SetCounters, bool)
 	// Archive is how the archive is; false: there is none.
 	Archive() (collect.ArchiveStatus, bool)
+	// Regions are those that questions ask, too.
+	Regions() []collect.RegionStatus
 	// Exported counts the heavy flows that went to an IPFIX collector, could not be sent, or
 	// have no form there, and the windows that were left out.
 	Exported() (sent, lost, skipped, missedWindows uint64)
@@ -105,6 +107,11 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	if a, ok := m.source.Archive(); ok {
 		e.archive(a)
+	}
+	for _, r := range m.source.Regions() {
+		e.counter("region_asked_total", "questions for which a region was asked", r.Asked, "region", r.Name)
+		e.counter("region_unreached_total", "questions to which a region is missing in the answer", r.Unreached, "region", r.Name)
+		e.counter("region_received_bytes_total", "bytes of records from a region", r.ReceivedBytes, "region", r.Name)
 	}
 	sent, lost, skipped, missed := m.source.Exported()
 	for _, f := range []struct {

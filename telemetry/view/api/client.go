@@ -73,7 +73,9 @@ func NewClient(where string, t ClientTLS) (*Client, error) {
 		}
 		transport.TLSHandshakeTimeout = 10 * time.Second
 	}
-	h := &http.Client{Transport: explained{transport, where}}
+	h := &http.Client{Transport: explained{transport, where}, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // no collector sends anybody elsewhere
+	}}
 	return &Client{NewQueryServiceClient(h, base, connect.WithReadMaxBytes(maxAnswer)), where, h, base}, nil
 }
 

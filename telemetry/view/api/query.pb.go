@@ -893,7 +893,10 @@ type Missing struct {
 	// asked. What the answer says is of the flows of the other partitions.
 	Unreached *string `protobuf:"bytes,13,opt,name=unreached,proto3,oneof" json:"unreached,omitempty"`
 	// point is the measurement point that the instance is, as "s1:1 out"; empty: it is none, or none of its records is here.
-	Point         *string `protobuf:"bytes,14,opt,name=point,proto3,oneof" json:"point,omitempty"`
+	Point *string `protobuf:"bytes,14,opt,name=point,proto3,oneof" json:"point,omitempty"`
+	// region is where records are evicted, skewed or disputed, in an answer about several regions; or, with unreached and Of "region", one that could not
+	// be asked: what the answer says is of the switches of the others.
+	Region        *string `protobuf:"bytes,15,opt,name=region,proto3,oneof" json:"region,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1022,6 +1025,13 @@ func (x *Missing) GetUnreached() string {
 func (x *Missing) GetPoint() string {
 	if x != nil && x.Point != nil {
 		return *x.Point
+	}
+	return ""
+}
+
+func (x *Missing) GetRegion() string {
+	if x != nil && x.Region != nil {
+		return *x.Region
 	}
 	return ""
 }
@@ -7411,7 +7421,7 @@ const file_query_proto_rawDesc = "" +
 	"per_switch\x18\x0f \x03(\v2\x1b.weir.query.v1.SwitchVolumeR\tperSwitch\x12\x19\n" +
 	"\x05flows\x18\x10 \x01(\tH\x00R\x05flows\x88\x01\x01\x12*\n" +
 	"\x05share\x18\x11 \x01(\v2\x14.weir.query.v1.ShareR\x05shareB\b\n" +
-	"\x06_flows\"\x84\x04\n" +
+	"\x06_flows\"\xac\x04\n" +
 	"\aMissing\x12\x16\n" +
 	"\x06switch\x18\x01 \x01(\tR\x06switch\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\tR\x02of\x12\x1a\n" +
@@ -7427,10 +7437,12 @@ const file_query_proto_rawDesc = "" +
 	"\x0fsurplus_packets\x18\v \x01(\x04R\x0esurplusPackets\x12%\n" +
 	"\x0eexcess_packets\x18\f \x01(\x04R\rexcessPackets\x12!\n" +
 	"\tunreached\x18\r \x01(\tH\x00R\tunreached\x88\x01\x01\x12\x19\n" +
-	"\x05point\x18\x0e \x01(\tH\x01R\x05point\x88\x01\x01B\f\n" +
+	"\x05point\x18\x0e \x01(\tH\x01R\x05point\x88\x01\x01\x12\x1b\n" +
+	"\x06region\x18\x0f \x01(\tH\x02R\x06region\x88\x01\x01B\f\n" +
 	"\n" +
 	"_unreachedB\b\n" +
-	"\x06_point\"E\n" +
+	"\x06_pointB\t\n" +
+	"\a_region\"E\n" +
 	"\aBounded\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\x01R\x05value\x12\x10\n" +
 	"\x03low\x18\x02 \x01(\x01R\x03low\x12\x12\n" +

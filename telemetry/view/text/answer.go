@@ -85,12 +85,16 @@ const mostMissing = 4
 func Missing(list []store.Missing) (text []string) {
 	for len(list) > 0 {
 		if why := list[0].Unreached; why != "" {
-			text = append(text, fmt.Sprintf("%s of partition %d: %s", list[0].Of, list[0].Instance, why))
+			where := fmt.Sprintf("%s of partition %d", list[0].Of, list[0].Instance)
+			if list[0].Of == store.OfRegion {
+				where = "region " + list[0].Region
+			}
+			text = append(text, where+": "+why)
 			list = list[1:]
 			continue
 		}
 		n := slices.IndexFunc(list, func(m store.Missing) bool {
-			return m.Switch != list[0].Switch || m.Of != list[0].Of || m.Unreached != ""
+			return m.Switch != list[0].Switch || m.Of != list[0].Of || m.Region != list[0].Region || m.Unreached != ""
 		})
 		if n < 0 {
 			n = len(list)
@@ -108,6 +112,9 @@ func Missing(list []store.Missing) (text []string) {
 			}
 			if m.Point != "" {
 				where = m.Point
+			}
+			if m.Region != "" {
+				where = fmt.Sprintf("region %s, %s", m.Region, where)
 			}
 			text = append(text, where+": "+missing(m))
 		}

@@ -19,6 +19,16 @@ func TestMissingNamesPoints(t *testing.T) {
 	}
 }
 
+// TestMissingNamesRegions: what a region lacks is named with it, and so is one that could not be asked.
+func TestMissingNamesRegions(t *testing.T) {
+	got := Missing([]store.Missing{
+		{Switch: "s1", Of: store.OfSamples, Evicted: 2, Region: "east"}, {Of: store.OfRegion, Region: "west", Unreached: "no collector listens"},
+	})
+	if len(got) != 2 || !strings.HasPrefix(got[0], "region east, switch s1, ") || got[1] != "region west: no collector listens" {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestDelayBounds: bounds of no width are not written as an interval.
 func TestDelayBounds(t *testing.T) {
 	for _, c := range []struct {
