@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -193,7 +194,9 @@ func TestPintTwin(t *testing.T) {
 					t.Errorf("flow %d in %v, hop %d: %d samples, recorded %d", flow, w, h.Hop, h.Samples, n)
 				}
 				for _, x := range h.Quantiles {
-					if want, _ := r.Quantile("latency", pint.FlowKey(key(flow)), h.Hop, x.Rank); want.Value != x.Value {
+					// Answers know by what codes were rounded, a recorder does not: they are up to a step apart.
+					want, _ := r.Quantile("latency", pint.FlowKey(key(flow)), h.Hop, x.Rank)
+					if math.Abs(math.Log(x.Value/want.Value)) > 2*math.Log1p(l.Epsilon) || x.Value < x.Low || x.Value > x.High {
 						t.Errorf("flow %d in %v, hop %d: quantile %+v, recorded %+v", flow, w, h.Hop, x, want)
 					}
 				}

@@ -140,7 +140,7 @@ func (p *hopPool) add(number int, records []pint.Record, paths *tracer, f *trace
 		t.count(number)
 		t.add(r.Digest)
 		if p.d.one {
-			t.order = append(t.order, ordered{p.packets, r.Digest})
+			t.order = append(t.order, ordered{p.packets, uint32(p.d.reader.Rounding(o.ID)), r.Digest})
 		}
 		p.d.Used++
 	}
@@ -224,8 +224,8 @@ func (p *hopPool) stats(q *Question) (list []HopStats, more int) {
 			h.Frequent = t.frequent(p.c, 1-p.d.Confidence)
 		} else if !p.d.one {
 			t.interpolate(p.c, &h.ValueStats)
-		} else if onePath {
-			t.byOrder(p.c, &h.ValueStats, p.packets)
+		} else {
+			t.refine(p.c, &h.ValueStats, p.packets, onePath)
 		}
 		if at.known {
 			h.Switch = p.d.e.hopName(at.sw, pint.SwitchID)

@@ -2,10 +2,10 @@ package query
 
 import "math"
 
-// ordered is a sample of a hop: the how manieth packet of the flow with a digest it was, of any hop, and its code.
+// ordered is a sample of a hop: the how manieth packet of the flow with a digest it was, of any hop, by what its code was rounded, and the code.
 type ordered struct {
-	packet uint32
-	code   uint64
+	packet, rounding uint32
+	code             uint64
 }
 
 // alikeCorrelation is how much a sample of a hop has in common with the next one of it at least, for both to stand better for the packets nearest to them than
@@ -35,9 +35,10 @@ func (p *hopPool) onePath() bool {
 	return p.d.one
 }
 
-// byOrder has each sample stand for the flow's packets that are nearest to it in order of arrival, where the samples are alike enough
-// (alikeCorrelation, and a standard error): queues change slowly. Bounds are those of samples that count alike.
-func (t *hopTally) byOrder(c *coding, v *ValueStats, packets uint32) {
+// refine makes the quantiles of a flow's hop more exact. Where the flow took one path and its samples are alike enough (alikeCorrelation, and a standard
+// error), each stands for the flow's packets that are nearest to it in order of arrival, as queues change slowly; else all count alike. Values are the
+// likeliest ones of codes and their rounding. Bounds are those of samples that count alike.
+func (t *hopTally) refine(c *coding, v *ValueStats, packets uint32, onePath bool) {
 	if c.codec == nil || len(t.order) != int(t.n) || len(v.Quantiles) == 0 || t.n < leastOfMean {
 		return
 	}
@@ -45,36 +46,76 @@ func (t *hopTally) byOrder(c *coding, v *ValueStats, packets uint32) {
 	for i := range ranks {
 		ranks[i] = v.Quantiles[i].Rank
 	}
+	var weights []uint64
+	if onePath && t.areAlike(ranks) {
+		weights = t.nearest(packets)
+	}
+	var value func(rank float64) float64
+	if l := newLikeliest(c); l != nil {
+		for i, o := range t.order {
+			l.add(o, weightOf(weights, i))
+		}
+		l.solve()
+		value = l.quantile
+	} else if weights != nil {
+		value = t.between(c, weights)
+	} else {
+		return
+	}
+	for i, rank := range ranks {
+		q := &v.Quantiles[i]
+		q.Value = min(max(c.scale*value(rank), q.Low), q.High)
+	}
+}
+
+// weightOf is a sample's weight; without weights all count alike.
+func weightOf(weights []uint64, i int) uint64 {
+	if weights == nil {
+		return 1
+	}
+	return weights[i]
+}
+
+// areAlike reports whether samples next to each other are, on average over the quantiles of some ranks.
+func (t *hopTally) areAlike(ranks []float64) bool {
 	sum := 0.
 	for _, p := range t.places(ranks) {
 		sum += t.alike(p.code)
 	}
-	if !(sum/float64(len(ranks)) > alikeCorrelation+1/math.Sqrt(float64(t.n))) {
-		return
-	}
-	nearest := newTally(c)
-	begin := uint64(0) // of the packets that are nearest to a sample, doubled
+	return sum/float64(len(ranks)) > alikeCorrelation+1/math.Sqrt(float64(t.n))
+}
+
+// nearest is how many of the flow's packets are nearest to each sample, doubled.
+func (t *hopTally) nearest(packets uint32) []uint64 {
+	weights, begin := make([]uint64, len(t.order)), uint64(0)
 	for i, o := range t.order {
 		end := 2 * uint64(packets)
 		if i+1 < len(t.order) {
 			end = uint64(o.packet) + uint64(t.order[i+1].packet)
 		}
-		nearest.addMany(o.code, end-begin)
+		weights[i] = end - begin
 		begin = end
 	}
-	// A code's packets are spread evenly over the step around it, but not beyond the smallest and the largest code: random
-	// rounding of values there would have given the next code, too.
-	ends := nearest.places([]float64{0, 1})
-	for i, p := range nearest.places(ranks) {
-		low, high := -0.5, 0.5
+	return weights
+}
+
+// between are the quantiles of weighted codes. A code's packets are spread evenly over the step around it, but not beyond the smallest and the largest
+// code: random rounding of values there would have given the next code, too.
+func (t *hopTally) between(c *coding, weights []uint64) func(rank float64) float64 {
+	whole := newTally(c)
+	for i, o := range t.order {
+		whole.addMany(o.code, weights[i])
+	}
+	ends := whole.places([]float64{0, 1})
+	return func(rank float64) float64 {
+		p, low, high := whole.places([]float64{rank})[0], -0.5, 0.5
 		if p.code == ends[0].code {
 			low = 0
 		}
 		if p.code == ends[1].code {
 			high = 0
 		}
-		q := &v.Quantiles[i]
-		q.Value = min(max(c.scale*c.codec.Between(p.code, low+(high-low)*max(p.part+0.5, 0)), q.Low), q.High)
+		return c.codec.Between(p.code, low+(high-low)*max(p.part+0.5, 0))
 	}
 }
 

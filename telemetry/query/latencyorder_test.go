@@ -11,20 +11,24 @@ import (
 )
 
 // TestLatencyByOrder: of packets that meet queues which change slowly, medians of a flow's hops have less than 0.7 of the error of those whose samples count
-// alike, by codes of 8 bits and of 4; where packets have nothing to do with each other, and where an attacker would have each second one wait, at
-// most a twentieth more. Seeds are fixed, so that no run fails by luck.
+// alike; where packets have nothing to do with each other, and where an attacker would have each second one wait, at
+// most a twentieth more. Of codes of 4 bits, whose steps are 30 %, less than half, as it is known by what codes were rounded; of 12 bits that makes no
+// difference. Seeds are fixed, so that no run fails by luck.
 func TestLatencyByOrder(t *testing.T) {
 	const hops, packets = 5, 500
 	flows := 60
 	if testing.Short() {
 		flows = 30
 	}
-	for _, bits := range []int{4, 8} {
+	for _, bits := range []int{4, 8, 12} {
 		for _, c := range []struct {
 			name string
 			// keeps is how much of a value the next packet has of this one's.
 			keeps, least, most float64
 		}{{"a slow queue", 0.99, 0, 0.7}, {"no queue", 0, 0.95, 1.05}, {"turns", -0.9, 0.95, 1.05}} {
+			if bits == 4 {
+				c.least, c.most = 0, 0.5
+			}
 			q := pint.Query{Name: "latency", Value: pint.HopLatency, Aggregation: pint.Quantiles, Bits: bits, Frequency: 1,
 				Numeric: &pint.NumericQuery{Multiplicative: true, Min: 1000, Max: 1 << 16}}
 			p, err := pintplan.New(pintplan.Config{Seed: 3, Bits: bits, Queries: []pint.Query{q}})

@@ -225,6 +225,10 @@ func (k *Codec) Interval(code uint64) (low, high float64) {
 	return v / step, v * step
 }
 
+// RoundsAtRandom reports whether a value at x, counted in steps of codes, gets the code floor(x + round/RoundOne), up to the tables' error and but for the
+// ends: codes that are exact do not, and those that wrap have no order.
+func (k *Codec) RoundsAtRandom() bool { return k.multiplicative || k.shift > 0 && !k.wrap }
+
 // Bits is the size of a code.
 func (k *Codec) Bits() int { return bits.Len64(k.top) }
 

@@ -75,6 +75,9 @@ func (e *Encoder) Sets() []Set { return e.sets }
 // SetOf is the number of the packet's set, len(Sets()) if it has none.
 func (e *Encoder) SetOf(id uint64) int { return e.set(e.family.Uint64(e.seeds.Set, id)) }
 
+// Rounding is the randomness, below RoundOne, by which all codes of the packet were rounded, but those of frequent values.
+func (e *Encoder) Rounding(id uint64) uint64 { return e.family.Uint64(e.seeds.Set, id) % RoundOne }
+
 // set is the number of the set for the hash q of a packet's id. Sets use its upper 32 bits, paths what follows for the
 // layer, rounding its lowest 16.
 func (e *Encoder) set(q uint64) (n int) {

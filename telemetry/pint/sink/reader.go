@@ -70,6 +70,9 @@ func (r *Reader) Read(query int, o *pint.Record) (Reading, bool) {
 	return Reading{hop, digest}, true
 }
 
+// Rounding is the randomness, below encode.RoundOne, by which a packet's codes of quantiles were rounded (encode.Codec.Encode).
+func (r *Reader) Rounding(id uint64) uint64 { return r.encoder.Rounding(id) }
+
 // Decoder makes a decoder of a path query. A flow whose readings it gets decodes as in
 // a Recorder with the same config.
 func (r *Reader) Decoder(query int, c DecoderConfig) (*Decoder, error) {
