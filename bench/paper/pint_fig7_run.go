@@ -141,15 +141,23 @@ func slowdownQuantile(flows []flowTime, q float64) float64 {
 // longBytes is from where a flow is long: 10 MB.
 const longBytes = 10_000_000
 
-// longGoodput is the mean goodput of long flows, in bits per second, and how many there are.
-func (r *simulated) longGoodput() (mean float64, n int) {
+// longGoodputs are the goodputs of long flows, in bits per second.
+func (r *simulated) longGoodputs() (all []float64) {
 	for _, f := range r.flows {
 		if f.bytes > longBytes {
-			mean += float64(f.bytes) * 8 / f.seconds
-			n++
+			all = append(all, float64(f.bytes)*8/f.seconds)
 		}
 	}
-	return mean / float64(max(n, 1)), n
+	return all
+}
+
+// longGoodput is their mean, and how many there are.
+func (r *simulated) longGoodput() (mean float64, n int) {
+	all := r.longGoodputs()
+	if len(all) == 0 {
+		return 0, 0
+	}
+	return sample(all).mean(), len(all)
 }
 
 // meanFCT is the mean time that flows take, in seconds.

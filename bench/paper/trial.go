@@ -3,6 +3,7 @@ package paper
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -29,6 +30,13 @@ func (s sample) mean() float64 {
 // quantile is the smallest value that a fraction q of the runs do not exceed.
 func (s sample) quantile(q float64) float64 {
 	return s[min(int(q*float64(len(s))), len(s)-1)]
+}
+
+// quantileInterval is half of the 95 % confidence interval of a quantile: how many runs are below it is binomial, so that two standard deviations of
+// that number on either side are the ranks of the interval's ends.
+func (s sample) quantileInterval(q float64) float64 {
+	deviation := 2 * math.Sqrt(q*(1-q)/float64(len(s)))
+	return (s.quantile(min(q+deviation, 1)) - s.quantile(max(q-deviation, 0))) / 2
 }
 
 // groupedMedian is the median of whole numbers as of grouped data: with the n values taken to
