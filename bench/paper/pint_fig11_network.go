@@ -75,7 +75,7 @@ func fig11Network(ctx context.Context, o Options, t *table) error {
 		t.add(fmt.Sprintf("hpcc.slowdown95.combined_over_alone.decile%d", d+1), "ratio", b[d]/a[d], source, "lower")
 	}
 	for i, load := range fig11Loads {
-		if err := fig11Latency(o, plan, traces[i], fmt.Sprintf("network.load%d.", load), t); err != nil {
+		if err := fig11Latency(ctx, o, plan, traces[i], fmt.Sprintf("network.load%d.", load), t); err != nil {
 			return err
 		}
 	}
@@ -84,11 +84,11 @@ func fig11Network(ctx context.Context, o Options, t *table) error {
 
 // fig11Latency adds what sinks decode of the flows that are longer than fig11Packets: from the digests that
 // the network's switches wrote for the three queries together, and of the same packets for the latency alone.
-func fig11Latency(o Options, plan *pintplan.Plan, trace *networkTrace, prefix string, t *table) error {
+func fig11Latency(ctx context.Context, o Options, plan *pintplan.Plan, trace *networkTrace, prefix string, t *table) error {
 	if len(trace.order) == 0 {
 		return nil
 	}
-	together, err := trace.decode(plan, true, 0)
+	together, err := trace.decode(ctx, plan, true, 0)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func fig11Latency(o Options, plan *pintplan.Plan, trace *networkTrace, prefix st
 	if err != nil {
 		return err
 	}
-	alone, err := trace.decode(single, false, 0)
+	alone, err := trace.decode(ctx, single, false, 0)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,8 @@ var (
 // when every hop's code of every packet is known, so that codes are all that is wrong. Without a sketch each
 // sample stands for the packets that are nearest to it, and queues change slowly; sketches count all alike. The reference of the rows
 // with 10,000 packets is that floor. Fewer flows are as long as 100,000 packets: their
-// rows ".long" have their own floor. The library's sketches toss coins that no seed
+// rows ".long" have their own floor. Rows "network." are of the simulated network, and those
+// of them without a sketch what weir query latency answers from the sink's records. The library's sketches toss coins that no seed
 // makes: rows of 8 bits with a sketch repeat within about 5 %, all others exactly.
 func pintFig9(ctx context.Context, o Options) ([]Row, error) {
 	var t table
@@ -133,6 +134,11 @@ func fig9Network(ctx context.Context, o Options, t *table) error {
 	if _, err := simulate(ctx, o, []scenario{s}); err != nil {
 		return err
 	}
+	return fig9Decode(ctx, o, trace, t)
+}
+
+// fig9Decode adds what a sink makes of the first packets of a trace's flows.
+func fig9Decode(ctx context.Context, o Options, trace *networkTrace, t *table) error {
 	for _, bits := range []int{4, 8} {
 		for _, space := range []int{0, 100} {
 			q := latencyQuery(bits, 1, space*fig9Hops)
@@ -141,7 +147,7 @@ func fig9Network(ctx context.Context, o Options, t *table) error {
 			if err != nil {
 				return err
 			}
-			d, err := trace.decode(p, false, fig11Packets)
+			d, err := trace.decode(ctx, p, false, fig11Packets)
 			if err != nil {
 				return err
 			}

@@ -10,7 +10,6 @@ import (
 	"github.com/weirswitch/weir/bench/netsim/intmd"
 	"github.com/weirswitch/weir/bench/netsim/transport"
 	"github.com/weirswitch/weir/telemetry/pint"
-	"github.com/weirswitch/weir/telemetry/pint/encode"
 	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
 )
 
@@ -61,7 +60,7 @@ func pintINT(ctx context.Context, o Options) ([]Row, error) {
 	}
 	for i, load := range fig11Loads {
 		prefix := fmt.Sprintf("load%d.", load)
-		if err := stacks[i].rows(prefix, plan, reader, &t); err != nil {
+		if err := stacks[i].rows(ctx, prefix, plan, reader, &t); err != nil {
 			return nil, err
 		}
 		digests, md := &out[2*i], &out[2*i+1]
@@ -127,14 +126,14 @@ func (t *stackTrace) stack(flow int, p *fabric.Packet, s intmd.Stack) {
 }
 
 // rows adds what both cost and say.
-func (t *stackTrace) rows(prefix string, plan *pintplan.Plan, reader *fabric.Reader, to *table) error {
+func (t *stackTrace) rows(ctx context.Context, prefix string, plan *pintplan.Plan, reader *fabric.Reader, to *table) error {
 	if t.wrong > 0 {
 		return fmt.Errorf("%sstacks of %d hops are not what their switches saw", prefix, t.wrong)
 	}
 	if len(t.order) == 0 {
 		return fmt.Errorf("%sno flow has %d packets", prefix, fig11Packets)
 	}
-	decoded, err := t.decode(plan, false, 0)
+	decoded, err := t.decode(ctx, plan, false, 0)
 	if err != nil {
 		return err
 	}
@@ -154,13 +153,14 @@ func (t *stackTrace) rows(prefix string, plan *pintplan.Plan, reader *fabric.Rea
 		to.add(prefix+"latency_error.int_md."+rank.name, "ratio", t.latencyError(rank.rank), flows, "lower")
 		to.add(prefix+"latency_error.pint."+rank.name, "ratio", decoded.errors[i], flows, "lower")
 	}
-	use, share := t.useErrors(plan, reader)
-	if use.err != nil {
-		return use.err
+	use, err := t.uses(plan, reader, "congestion")
+	if err != nil {
+		return err
 	}
-	to.add(prefix+"use_error.int_md", "ratio", use.int, "mean error of the largest use on a packet's path; "+flows, "lower")
-	to.add(prefix+"use_error.pint", "ratio", use.pint, "of the packets that carry the query; "+flows, "lower")
-	to.add(prefix+"use_packets.pint", "ratio", share, "of the packets say how used the most used link is; with INT-MD all do, and which it is", "higher")
+	to.add(prefix+"use_error.int_md", "ratio", use.errorINT, "mean error of the largest use on a packet's path; "+flows, "lower")
+	to.add(prefix+"use_error.pint", "ratio", use.errorPINT, "of the packets that carry the query; "+flows, "lower")
+	to.add(prefix+"use_packets.pint", "ratio", use.carry, "of the packets say how used the most used link is; with INT-MD all do, and which it is", "higher")
+	to.add(prefix+"use_below.pint", "ratio", use.below, "of the packets met a largest use above 0 and below the plan's least value, where errors have no bound", "lower")
 	return nil
 }
 
@@ -196,37 +196,47 @@ func (t *stackTrace) latencyError(rank float64) float64 {
 	return sum / float64(hops)
 }
 
-type useError struct {
-	int, pint float64
-	err       error
+// uses are what both say of the largest use on packets' paths, of those that met a use above 0.
+type uses struct {
+	errorINT, errorPINT float64 // means
+	carry               float64 // share of the packets whose digests say it
+	below               float64 // share of the packets whose largest use is below the plan's least value
 }
 
-// useErrors are the mean errors of the largest use on a packet's path, and the share of the packets whose digests say it.
-func (t *stackTrace) useErrors(plan *pintplan.Plan, reader *fabric.Reader) (mean useError, share float64) {
-	var encoder *encode.Encoder
-	if encoder, mean.err = plan.Compile(); mean.err != nil {
-		return mean, 0
+func (t *stackTrace) uses(plan *pintplan.Plan, reader *fabric.Reader, query string) (u uses, err error) {
+	q, ok := plan.Query(query)
+	if !ok {
+		return u, fmt.Errorf("plan %d has no query %q", plan.ID, query)
 	}
-	packets, carry := 0, 0
+	encoder, err := plan.Compile()
+	if err != nil {
+		return u, err
+	}
+	packets, carry, below := 0, 0, 0
 	for _, flow := range t.order {
 		f := t.flows[flow]
 		for i, p := range f.packets {
 			truth, digest := slices.Max(p.use[:len(f.path)]), uint64(0)
 			if truth == 0 {
-				continue
+				continue // no error in proportion
 			}
 			packets++
-			mean.int += math.Abs(float64(slices.Max(t.said[flow][i].use[:len(f.path)]))/float64(truth) - 1)
+			if truth < q.Numeric.Min {
+				below++
+			}
+			u.errorINT += math.Abs(float64(slices.Max(t.said[flow][i].use[:len(f.path)]))/float64(truth) - 1)
 			for hop, sw := range f.path {
 				digest = encoder.Encode(p.id, hop+1, digest, &pint.Observed{pint.SwitchID: sw, pint.HopLatency: uint64(p.latency[hop]), pint.EgressUtilisation: p.use[hop]})
 			}
 			if use, ok := reader.Read(p.id, digest); ok {
 				carry++
-				mean.pint += math.Abs(use/float64(truth) - 1)
+				u.errorPINT += math.Abs(use/float64(truth) - 1)
 			}
 		}
 	}
-	mean.int /= float64(max(packets, 1))
-	mean.pint /= float64(max(carry, 1))
-	return mean, float64(carry) / float64(max(packets, 1))
+	u.errorINT /= float64(max(packets, 1))
+	u.errorPINT /= float64(max(carry, 1))
+	u.carry = float64(carry) / float64(max(packets, 1))
+	u.below = float64(below) / float64(max(packets, 1))
+	return u, nil
 }

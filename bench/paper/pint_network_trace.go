@@ -1,7 +1,7 @@
 package paper
 
 import (
-	"encoding/binary"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -11,7 +11,6 @@ import (
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/encode"
 	pintplan "github.com/weirswitch/weir/telemetry/pint/plan"
-	pintsink "github.com/weirswitch/weir/telemetry/pint/sink"
 )
 
 // networkTrace is what switches saw of some flows' packets, which so can be given to any plan: digests of
@@ -30,6 +29,7 @@ type networkFlow struct {
 
 type networkPacket struct {
 	id, digest uint64
+	arrived    uint64                  // ns
 	latency    [fabric.MaxRoute]uint32 // by hop, ns
 	use        [fabric.MaxRoute]uint64
 }
@@ -67,18 +67,18 @@ func (t *networkTrace) observed(p *fabric.Packet, v *pint.Observed) {
 	packet.latency[hop], packet.use[hop] = uint32(v[pint.HopLatency]), v[pint.EgressUtilisation]
 }
 
-func (t *networkTrace) arrived(flow int, _ event.Time, p *fabric.Packet) {
+func (t *networkTrace) arrived(flow int, at event.Time, p *fabric.Packet) {
 	f, ok := t.flows[uint32(flow)]
 	if !ok {
 		return
 	}
 	packet := t.moving[p.ID]
 	delete(t.moving, p.ID)
-	packet.digest = p.Digest
+	packet.digest, packet.arrived = p.Digest, uint64(at/event.Nanosecond)
 	f.packets = append(f.packets, packet)
 }
 
-// networkDecoded is what a sink made of a trace.
+// networkDecoded is what a sink, or who asks about its records, made of a trace.
 type networkDecoded struct {
 	decoded     float64                 // share of the flows whose path is certain
 	errors      [len(fig9Ranks)]float64 // mean relative errors of hops' quantiles
@@ -86,52 +86,46 @@ type networkDecoded struct {
 	hops        int
 }
 
-// decode gives the first packets of each flow, 0: all, to a recorder, with a plan's digests; those that the network
-// has written must be the same.
-func (t *networkTrace) decode(plan *pintplan.Plan, written bool, packets int) (networkDecoded, error) {
+// decode gives the first packets of each flow, 0: all, to a sink, with a plan's digests; those that the network
+// has written must be the same. Latencies are what weir query latency answers from the sink's records, or, of a query with a sketch,
+// what the sink reads on the fly.
+func (t *networkTrace) decode(ctx context.Context, plan *pintplan.Plan, written bool, packets int) (networkDecoded, error) {
 	var out networkDecoded
-	encoder, err := plan.Compile()
-	if err != nil {
-		return out, err
-	}
 	q, _ := plan.Query("latency")
 	codec, err := encode.NewCodec(encode.CodecConfig{Bits: q.Bits, Multiplicative: true, Min: q.Numeric.Min, Max: q.Numeric.Max})
 	if err != nil {
 		return out, err
 	}
-	config := pintsink.RecorderConfig{ByOrder: true}
-	if _, has := plan.Query("path"); has {
-		config.Decoders = map[string]pintsink.DecoderConfig{"path": {Values: t.ids}}
-	}
-	recorder, err := pintsink.NewRecorder(plan, config)
+	s, err := newNetworkSink(plan, t.ids)
 	if err != nil {
 		return out, err
 	}
 	for _, flow := range t.order {
-		f, key := t.flows[flow], pint.FlowKey{Version: 4}
-		binary.BigEndian.PutUint32(key.Src[:], flow)
+		f := t.flows[flow]
 		if packets > 0 {
 			f = &networkFlow{f.path, f.packets[:min(packets, len(f.packets))]}
 		}
-		for _, p := range f.packets {
-			digest := uint64(0)
-			for i, sw := range f.path {
-				digest = encoder.Encode(p.id, i+1, digest, &pint.Observed{pint.SwitchID: sw, pint.HopLatency: uint64(p.latency[i]), pint.EgressUtilisation: p.use[i]})
-			}
-			if written && digest != p.digest {
-				return out, fmt.Errorf("flow %d, packet %x: the network wrote %x, the plan gives %x", flow, p.id, p.digest, digest)
-			}
-			recorder.Record(&pint.Record{Flow: key, ID: p.id, Digest: digest, Plan: plan.ID, Hops: uint8(len(f.path))})
+		if err := s.take(flow, f, written); err != nil {
+			return out, err
 		}
-		if a, known := recorder.Path("path", key); known && a.Path != nil {
+	}
+	s.store.Sort()
+	for _, flow := range t.order {
+		f, key := t.flows[flow], networkKey(flow)
+		if packets > 0 {
+			f = &networkFlow{f.path, f.packets[:min(packets, len(f.packets))]}
+		}
+		if a, known := s.recorder.Path("path", key); known && a.Path != nil {
 			if !slices.Equal(a.Path, f.path) {
 				return out, fmt.Errorf("flow %d: decoded %v, the path is %v", flow, a.Path, f.path)
 			}
 			out.decoded++
 		}
-		if err := out.add(recorder, codec, key, f); err != nil {
-			return out, fmt.Errorf("flow %d: %w", flow, err)
+		quantiles, err := s.quantiles(ctx, key, len(f.path), q.SpaceBytes > 0)
+		if err != nil {
+			return out, fmt.Errorf("flow %d, %d packets: %w", flow, len(f.packets), err)
 		}
+		out.add(quantiles, codec, f)
 	}
 	out.decoded /= float64(len(t.order))
 	for i := range out.errors {
@@ -142,7 +136,7 @@ func (t *networkTrace) decode(plan *pintplan.Plan, written bool, packets int) (n
 }
 
 // add sums the errors of one flow's hops.
-func (d *networkDecoded) add(recorder *pintsink.Recorder, codec *encode.Codec, key pint.FlowKey, f *networkFlow) error {
+func (d *networkDecoded) add(quantiles []hopQuantiles, codec *encode.Codec, f *networkFlow) {
 	for hop := range f.path {
 		exact, decoded := make([]float64, len(f.packets)), make([]float64, len(f.packets))
 		for i, p := range f.packets {
@@ -152,15 +146,10 @@ func (d *networkDecoded) add(recorder *pintsink.Recorder, codec *encode.Codec, k
 		slices.Sort(exact)
 		slices.Sort(decoded)
 		for i, rank := range fig9Ranks {
-			got, known := recorder.Quantile("latency", key, hop+1, rank.rank)
-			if !known {
-				return fmt.Errorf("hop %d has no sample after %d packets", hop+1, len(f.packets))
-			}
 			want := quantileOf(exact, rank.rank)
-			d.errors[i] += math.Abs(got.Value/want - 1)
+			d.errors[i] += math.Abs(quantiles[hop][i]/want - 1)
 			d.compression[i] += math.Abs(quantileOf(decoded, rank.rank)/want - 1)
 		}
 		d.hops++
 	}
-	return nil
 }
