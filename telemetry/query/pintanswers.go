@@ -18,7 +18,7 @@ type DigestBasis struct {
 	OtherPlans uint64 `json:"other_plans"`
 	// Share of the packets have their digests in all records of the window: below 1 where sinks condensed the others, to keep within
 	// a budget. LeftOut packets are of flows that these sinks do not list, whichever these are.
-	Share   float64 `json:"share" unit:"share of the packets"`
+	Share float64 `json:"share" unit:"share of the packets"`
 	// Read of the packets from edge to edge of a switch had a digest, each of which counts for all of them: below 1 where sinks condensed and
 	// more came than they had time for.
 	Read    float64 `json:"read" unit:"share of the packets"`
