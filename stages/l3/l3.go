@@ -214,7 +214,29 @@ func (t *tables) arrived(p *packet.Packet) (in uint16, ours bool) {
 // look looks all packets of the straight path up in the flat tables: two short loops, so that the loads of each are in flight at
 // once.
 func (s *stage) look(b *packet.Batch, pkts []packet.Packet) {
-	var last [packet.BatchSize]uint8  // of the addresses
+	if len(s.t.fibs) > 1 {
+		s.lookVRFs(b, pkts)
+		return
+	}
+	f := s.t.fibs[0].flat
+	var last [packet.BatchSize]uint8 // of the addresses
+	for i := range pkts {
+		p := &pkts[i]
+		if p.Flags&(oddFlags4|packet.FlagIPv4) == packet.FlagIPv4 && p.Len >= plain4 {
+			address := binary.BigEndian.Uint32(b.Mem[p.Addr+header.EthernetLen+16:])
+			s.results[i&(packet.BatchSize-1)], last[i&(packet.BatchSize-1)] = f.first[address>>8], uint8(address)
+		}
+	}
+	for i := range pkts {
+		if e := &s.results[i&(packet.BatchSize-1)]; *e&grouped != 0 {
+			*e = f.groups[*e&^grouped*groupSize|uint32(last[i&(packet.BatchSize-1)])]
+		}
+	}
+}
+
+// lookVRFs is look with several tables. It leaves out what a bridge has sent elsewhere, as that has no table.
+func (s *stage) lookVRFs(b *packet.Batch, pkts []packet.Packet) {
+	var last [packet.BatchSize]uint8
 	var flats [packet.BatchSize]*flat // of the packets' tables
 	t := s.t
 	for i := range pkts {
@@ -244,18 +266,26 @@ func (s *stage) look(b *packet.Batch, pkts []packet.Packet) {
 func (s *stage) forward(b *packet.Batch, pkts []packet.Packet) {
 	t := s.t
 	id, family, mem := s.module.env.ID, s.module.env.Hash, b.Mem
+	fib, flat := &t.fibs[0], t.fibs[0].flat
+	several := len(t.fibs) > 1
 	for i := range pkts {
 		p := &pkts[i]
 		if p.Reason != 0 {
 			continue
 		}
-		in, ours := t.arrived(p)
-		if !ours {
-			continue
+		in := p.InPort
+		if p.OutPort != packet.NoPort {
+			ours := false
+			if in, ours = t.arrived(p); !ours {
+				continue
+			}
+			p.OutPort = packet.NoPort
 		}
-		p.OutPort = packet.NoPort
 		port := &t.ports[in]
-		fib := &t.fibs[port.vrf]
+		if several {
+			fib = &t.fibs[port.vrf]
+			flat = fib.flat
+		}
 		data := mem[p.Addr:][:p.Len]
 		var v *target
 		switch {
@@ -268,10 +298,10 @@ func (s *stage) forward(b *packet.Batch, pkts []packet.Packet) {
 				continue
 			}
 			lo := uint64(binary.BigEndian.Uint32(h[30:34]))
-			if fib.flat != nil {
-				v = fib.flat.results[s.results[i&(packet.BatchSize-1)]]
+			if flat != nil {
+				v = flat.results[s.results[i&(packet.BatchSize-1)]]
 			}
-			if fib.flat != nil && (v == nil || v.kind != connected) {
+			if flat != nil && (v == nil || v.kind != connected) {
 				break
 			}
 			if e := s.cache.at(high4, lo, port.vrf); e.lo == lo && e.hi == high4 && e.vrf == port.vrf && e.v != nil {
