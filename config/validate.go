@@ -99,7 +99,7 @@ func (c *Config) validateStages(f *tomlfile.Faults) {
 		key := "stages." + name
 		switch {
 		case inGraph[name]:
-			err := stages.Kinds[name].Validate(c.Stages[name], names)
+			err := c.validateStage(name, names)
 			if namesInDoubt {
 				err = notOfPorts(err)
 			}
@@ -110,6 +110,35 @@ func (c *Config) validateStages(f *tomlfile.Faults) {
 	}
 	c.validateRouted(f)
 	c.validateGraph(f, names)
+}
+
+// validateStage checks the configuration of a stage. Packets neither arrive at routed interfaces nor leave by them but between the bridge and the
+// router, so to name one elsewhere would do nothing.
+func (c *Config) validateStage(name string, ports []string) error {
+	if name == "l2" || name == "l3" {
+		return stages.Kinds[name].Validate(c.Stages[name], ports)
+	}
+	devices := slices.Clone(ports)
+	for i := range c.Ports {
+		if c.Ports[i].Driver == port.DriverIRB {
+			devices[i] = ""
+		}
+	}
+	err := stages.Kinds[name].Validate(c.Stages[name], devices)
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	for i, name := range ports {
+		if devices[i] == "" && name != "" {
+			text = strings.ReplaceAll(text, pipeline.UndefinedPort(name).Error(), fmt.Sprintf("%q is a routed interface, which has no packets of its own: name the ports of its domain", name))
+		}
+	}
+	var faults []error
+	for line := range strings.SplitSeq(text, "\n") {
+		faults = append(faults, errors.New(line))
+	}
+	return errors.Join(faults...)
 }
 
 // notOfPorts leaves out the faults of a stage that a name of a port may cause.

@@ -31,7 +31,7 @@ type Config struct {
 type Session struct {
 	// Name is shown with the counters; default: the session's number, from 1.
 	Name string `toml:"name"`
-	// Ports are watched; Direction is "in", "out" or "both", which is the default.
+	// Ports are watched, with the VLAN subinterfaces on them; Direction is "in", "out" or "both", which is the default.
 	Ports     []string `toml:"ports"`
 	Direction string   `toml:"direction"`
 	// To is the port that the copies leave by. It is none of Ports.

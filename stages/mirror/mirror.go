@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +17,11 @@ type Module struct {
 	env      pipeline.Env
 	sessions atomic.Pointer[[]session] // control swaps it
 
+	// behindTag: packets that leave by VLAN subinterfaces leave by the ports beneath already. It is set before there are packets.
+	behindTag bool
+
 	mu     sync.Mutex // guards what follows
+	config Config
 	stages []*stage
 	slots  [MaxSessions]slot // what the stages' counters are of
 }
@@ -54,6 +59,9 @@ func (m *Module) setConfig(c Config) error {
 // Prepare makes sessions without putting them into force, which commit does.
 func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err error) {
 	s, err := c.compile(pipeline.PortNames(ports))
+	if err == nil {
+		err = m.join(&c, s, ports)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -61,9 +69,53 @@ func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err er
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.assign(s)
-		m.env.Ports = ports
+		m.config, m.env.Ports = c, ports
 		m.sessions.Store(&s)
 	}, nil
+}
+
+// Join implements pipeline.Joined.
+func (m *Module) Join(chain []pipeline.Named) error {
+	for _, n := range chain {
+		if n.Module == pipeline.Module(m) {
+			break
+		}
+		m.behindTag = m.behindTag || n.Name == "tag"
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.join(&m.config, nil, m.env.Ports)
+}
+
+// join finds what VLAN subinterfaces are to sessions, which their names alone do not say: a session that watches a port watches those on it.
+func (m *Module) join(c *Config, sessions []session, ports []pipeline.Port) error {
+	for k := range sessions {
+		s := &sessions[k]
+		for i := range ports {
+			if p := &ports[i]; p.VLAN != 0 && uint16(i) != s.to {
+				s.in[i] = s.in[i] || s.in[p.Parent]
+				s.out[i] = s.out[i] || s.out[p.Parent]
+			}
+		}
+	}
+	if !m.behindTag {
+		return nil
+	}
+	sub := func(name string) bool {
+		return slices.ContainsFunc(ports, func(p pipeline.Port) bool { return p.Name == name && p.VLAN != 0 })
+	}
+	for i := range c.Sessions {
+		s := &c.Sessions[i]
+		if sub(s.To) {
+			return fmt.Errorf("session[%d].to: nothing would put the tag of %q on copies: write \"mirror\" in front of \"tag\" in switch.graph", i, s.To)
+		}
+		for _, name := range s.Ports {
+			if s.Direction != In && sub(name) {
+				return fmt.Errorf("session[%d].ports: what leaves by %q has left it where copies are made: write \"mirror\" in front of \"tag\" in switch.graph, or use direction = %q", i, name, In)
+			}
+		}
+	}
+	return nil
 }
 
 // assign gives every session its slot: that of its name, or one that no other has.

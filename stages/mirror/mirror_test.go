@@ -263,3 +263,57 @@ func TestDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestSubinterfaces: who watches a port sees what is of the VLAN subinterfaces on it, wherever the tags are put on; copies go to
+// subinterfaces, and what leaves by them is watched, in front of the stage tag alone.
+func TestSubinterfaces(t *testing.T) {
+	env := testEnv
+	env.Ports = []pipeline.Port{{Name: "p0"}, {Name: "p1"}, {Name: "p2"}, {Name: "p1.5", Parent: 1, VLAN: 5}, {Name: "p2.5", Parent: 2, VLAN: 5}}
+	sessions := []Session{{Name: "trunk", Ports: []string{"p1"}, To: "p2.5"}, {Name: "self", Ports: []string{"p2"}, To: "p2.5"}}
+	m, err := New(Config{Sessions: sessions}, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, 64, 64)
+	defer r.end(t)
+	for _, ports := range [][2]uint16{{3, 0}, {0, 3}, {1, 0}, {0, 1}, {0, 4}} {
+		r.add(t, ports[0], ports[1])
+	}
+	m.Stage(0).Process(r.Batch)
+	var from []byte
+	for i := range r.Pkts[5:] {
+		p := &r.Pkts[5+i]
+		from = append(from, r.Data(p)[0])
+		if p.OutPort != 4 {
+			t.Errorf("a copy leaves by %d", p.OutPort)
+		}
+	}
+	if !bytes.Equal(from, []byte{0, 1, 2, 3}) {
+		t.Errorf("copies of the packets %v", from)
+	}
+	for _, c := range []struct {
+		session Session
+		want    string
+	}{
+		{sessions[0], `session[0].to: nothing would put the tag of "p2.5" on copies: write "mirror" in front of "tag"`},
+		{Session{Ports: []string{"p1.5"}, To: "p0"}, `session[0].ports: what leaves by "p1.5" has left it where copies are made`},
+		{Session{Ports: []string{"p1.5"}, Direction: In, To: "p0"}, ""},
+		{Session{Ports: []string{"p1"}, To: "p0"}, ""},
+	} {
+		m, err := New(Config{Sessions: []Session{c.session}}, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := pipeline.Join([]pipeline.Named{{Name: "mirror", Module: m}, {Name: "tag"}}); err != nil {
+			t.Errorf("in front of tag: %v", err)
+		}
+		err = pipeline.Join([]pipeline.Named{{Name: "tag"}, {Name: "mirror", Module: m}})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+		// What a reload would bring is checked as well.
+		if _, err := m.Prepare(Config{Sessions: []Session{c.session}}, env.Ports); (err != nil) != (c.want != "") {
+			t.Errorf("by a reload: %v, want %q", err, c.want)
+		}
+	}
+}

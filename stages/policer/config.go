@@ -15,7 +15,7 @@ type Config struct {
 
 // Port is the policer of a port, [[stages.policer.port]].
 type Port struct {
-	// Port is the port whose arriving packets are policed.
+	// Port is the port whose arriving packets are policed. A VLAN subinterface without a policer of its own shares that of its parent.
 	Port string `toml:"port" was:"name"`
 	// RateBits is the rate in bits per second, of packets without FCS.
 	RateBits int64 `toml:"rate_bits"`

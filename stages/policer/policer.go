@@ -27,6 +27,7 @@ type Module struct {
 type table struct {
 	names   []string  // by port
 	buckets []*bucket // by port; nil for one that is not policed
+	owners  []uint16  // by port: whose bucket it is, and at which drops count
 }
 
 // New makes the module of a configuration, which it validates.
@@ -68,6 +69,13 @@ func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err er
 		}
 		t.buckets[n] = &bucket{}
 		t.buckets[n].set(c.Ports[i].RateBits, c.Ports[i].burst())
+	}
+	t.owners = make([]uint16, len(ports))
+	for i := range ports {
+		t.owners[i] = uint16(i)
+		if p := &ports[i]; p.VLAN != 0 && t.buckets[i] == nil {
+			t.owners[i], t.buckets[i] = p.Parent, t.buckets[p.Parent]
+		}
 	}
 	return func() {
 		m.mu.Lock()
@@ -115,32 +123,35 @@ func (s *stage) count(n int) {
 
 type counts struct{ packets, bytes atomic.Uint64 }
 
-// Process implements pipeline.Stage. All packets of a batch arrived on the same
-// port, so they share a bucket: it is asked once for all of them, and packets
-// conform in their order while the tokens last.
+// Process implements pipeline.Stage. Packets of a batch arrived on the same port, unless the stages in front gave some of them to subinterfaces
+// or tunnels. Those of a port in a row share a bucket: it is asked once for all of them, and packets conform in their order while the tokens
+// last.
 func (s *stage) Process(b *packet.Batch) {
-	if len(b.Pkts) == 0 {
-		return
-	}
-	port := b.Pkts[0].InPort
-	k := s.module.table.Load().buckets[port]
-	if k == nil {
-		return
-	}
-	want := uint64(0)
-	for i := range b.Pkts {
-		if p := &b.Pkts[i]; p.Reason == 0 {
-			want += 8 * uint64(p.WireLen)
+	t := s.module.table.Load()
+	for first := 0; first < len(b.Pkts); {
+		port := b.Pkts[first].InPort
+		k := t.buckets[port]
+		want, end := uint64(0), first
+		for ; end < len(b.Pkts) && b.Pkts[end].InPort == port; end++ {
+			if p := &b.Pkts[end]; p.Reason == 0 {
+				want += 8 * uint64(p.WireLen)
+			}
 		}
+		if k != nil {
+			if taken := k.Take(b.Now, want); taken != want {
+				k.GiveBack(taken, s.dropBeyond(b, b.Pkts[first:end], t.owners[port], taken))
+			}
+		}
+		first = end
 	}
-	taken := k.Take(b.Now, want)
-	if taken == want {
-		return
-	}
-	left := taken
+}
+
+// dropBeyond drops packets of a port's bucket for which tokens do not suffice, and returns how many are left.
+func (s *stage) dropBeyond(b *packet.Batch, pkts []packet.Packet, port uint16, tokens uint64) (left uint64) {
+	left = tokens
 	packets, bytes := uint64(0), uint64(0)
-	for i := range b.Pkts {
-		p := &b.Pkts[i]
+	for i := range pkts {
+		p := &pkts[i]
 		if p.Reason != 0 {
 			continue
 		}
@@ -152,10 +163,10 @@ func (s *stage) Process(b *packet.Batch) {
 		bytes += uint64(p.WireLen)
 		b.Drop(p, reasonPoliced)
 	}
-	k.GiveBack(taken, left)
 	c := (*s.counts.Load())[port]
 	c.packets.Add(packets)
 	c.bytes.Add(bytes)
+	return left
 }
 
 // Counters are the packets dropped of one policed port.

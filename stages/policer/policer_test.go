@@ -2,6 +2,7 @@ package policer
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -255,5 +256,37 @@ func BenchmarkPolicer(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*packet.BatchSize), "ns/packet")
 		})
+	}
+}
+
+// TestSubinterfaces: packets of a batch that are of several ports are policed by theirs, and a VLAN subinterface without a policer shares
+// that of the port beneath, where its drops count. A packet of another port in front changes nothing.
+func TestSubinterfaces(t *testing.T) {
+	ports := []pipeline.Port{
+		{Name: "p0"}, {Name: "p1"}, {Name: "p1.5", Parent: 1, VLAN: 5}, {Name: "p1.6", Parent: 1, VLAN: 6}, {Name: "p0.5", Parent: 0, VLAN: 5},
+	}
+	m, err := New(Config{Ports: []Port{{"p1", 8_000_000, 10_000}, {"p1.6", 8_000_000, 2_000}}}, pipeline.Env{ID: 1, Workers: 1, Ports: ports})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := m.Stage(0)
+	b := &packet.Batch{}
+	fill(b, 1e18, 0, slices.Repeat([]uint32{1000}, 64)...)
+	for i := range b.Pkts {
+		b.Pkts[i].InPort = []uint16{0, 4, 1, 2, 3, 2, 1, 3}[i%8]
+	}
+	s.Process(b)
+	passed := map[uint16]int{}
+	for i := range b.Pkts {
+		if b.Pkts[i].Reason == 0 {
+			passed[b.Pkts[i].InPort]++
+		}
+	}
+	if passed[0] != 8 || passed[4] != 8 || passed[1]+passed[2] != 10 || passed[1] == 0 || passed[2] == 0 || passed[3] != 2 {
+		t.Errorf("packets that passed, by port: %v", passed)
+	}
+	want := []Counters{{"p1", 22, 22_000}, {"p1.6", 14, 14_000}}
+	if got := m.Counters(); !slices.Equal(got, want) || b.Dropped != 36 {
+		t.Errorf("%d dropped: %+v, want %+v", b.Dropped, got, want)
 	}
 }
