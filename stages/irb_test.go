@@ -128,6 +128,12 @@ func newRoutedBed(t testing.TB, bridge *l2.Config, router *l3.Config) *routedBed
 		t.Fatal(err)
 	}
 	stages.Inline(chain)
+	return newRoutedBedOf(t, chain)
+}
+
+// newRoutedBedOf is a bed of another graph.
+func newRoutedBedOf(t testing.TB, chain []pipeline.Named) *routedBed {
+	t.Helper()
 	pool, err := packet.NewPool(packet.PoolConfig{Frames: 4096, FrameSize: 2048, Audit: true})
 	if err != nil {
 		t.Fatal(err)

@@ -245,7 +245,7 @@ func (s *stage) gather(b *packet.Batch, pkts []packet.Packet) {
 			continue
 		}
 		vlan := in.pvid
-		if p.Flags.Has(packet.FlagVLAN) || !in.open {
+		if p.Flags&(packet.FlagVLAN|packet.FlagMalformed) != 0 || !in.open {
 			if in.outside {
 				s.outsider(b, p)
 				continue

@@ -27,7 +27,7 @@ func touchWide(buckets *bucket, l *lookups, n int)
 //go:noescape
 func matchWide(buckets *bucket, l *lookups, n int, name uint64, second *lookups, layout *layout) (missed int)
 
-// gather finds the keys of the first packets of pkts[i:n] that live, have no tag, arrived at port from and begin at last, an offset into
+// gather finds the keys of the first packets of pkts[i:n] that live, have no tag and are well-formed, arrived at port from and begin at last, an offset into
 // memory, or in front of it; it returns where it ended. They are of the VLAN that tag is the keys' of.
 //
 //go:noescape

@@ -9,8 +9,8 @@
 #define INPORT 42
 #define QUEUE 44 // and reason, protocol, TTL and flags of 16 bits, from the lowest byte of a word on
 
-// A reason, or FlagVLAN, in that word.
-#define LEAVES (1<<32 | 0xff00)
+// A reason, FlagVLAN or FlagMalformed in that word.
+#define LEAVES (1<<43 | 1<<32 | 0xff00)
 
 // order brings the source's bytes into the first word, and the destination's into the second.
 DATA order<>+0(SB)/8, $0x80800b0a09080706

@@ -14,7 +14,7 @@ import (
 func TestStraight(t *testing.T) {
 	p := packet.Packet{}
 	if unsafe.Offsetof(p.Addr) != 0 || unsafe.Offsetof(p.OutPort) != 40 || unsafe.Offsetof(p.InPort) != 42 || unsafe.Offsetof(p.InQueue) != 44 ||
-		unsafe.Offsetof(p.Reason) != 45 || unsafe.Offsetof(p.Flags) != 48 || unsafe.Sizeof(p) != 64 || packet.FlagVLAN != 1 {
+		unsafe.Offsetof(p.Reason) != 45 || unsafe.Offsetof(p.Flags) != 48 || unsafe.Sizeof(p) != 64 || packet.FlagVLAN != 1 || packet.FlagMalformed != 1<<11 {
 		t.Fatal("packet.Packet is not as lookups_amd64.s reads it")
 	}
 	if !wide {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 
+	"github.com/weirswitch/weir/pipeline/header"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -70,8 +71,11 @@ func access(vlan uint16, tagged bool) portVLANs {
 // classify returns the VLAN of a packet that arrived on the port: its outer
 // tag's, or the port's own if there is no tag or only a priority tag (VID 0). A tag on a
 // port for untagged packets gives a VLAN that the port does not carry: were it taken off, the
-// packet could go on by the tag behind it, in a VLAN that is not the port's.
+// packet could go on by the tag behind it, in a VLAN that is not the port's. So it is with a tag that is cut off, which padding would complete.
 func (v *portVLANs) classify(p *packet.Packet) uint16 {
+	if p.Flags.Has(packet.FlagMalformed) && v.cutTag(p) {
+		return noVLAN
+	}
 	if p.Flags.Has(packet.FlagVLAN) && !v.opaque {
 		vid := p.VLAN & vidMask
 		switch {
@@ -84,6 +88,11 @@ func (v *portVLANs) classify(p *packet.Packet) uint16 {
 	return v.pvid
 }
 
+// cutTag reports whether a packet ends within a tag that the port would take for none.
+func (v *portVLANs) cutTag(p *packet.Packet) bool {
+	return header.IsVLAN(p.EtherType) && !v.transparent && !v.opaque && (v.untagged || !p.Flags.Has(packet.FlagVLAN))
+}
+
 // refusal says why the port does not take a packet.
 func (v *portVLANs) refusal(p *packet.Packet) packet.Reason {
 	if v.blocked != 0 {
@@ -92,7 +101,7 @@ func (v *portVLANs) refusal(p *packet.Packet) packet.Reason {
 	if v.outside {
 		return reasonNotBridged
 	}
-	if v.untagged && p.Flags.Has(packet.FlagVLAN) {
+	if v.untagged && (p.Flags.Has(packet.FlagVLAN) || v.cutTag(p)) {
 		return reasonTagged
 	}
 	return ReasonVLANFiltered
