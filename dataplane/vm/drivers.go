@@ -29,7 +29,7 @@ var common = []string{
 var (
 	// overPatch are the tests that a bridge can do, too.
 	overPatch  = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, Faults}
-	everything = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, L2, L3, PINT, LDS, Faults, Restart}
+	everything = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, L2, L3, IRB, PINT, LDS, Faults, Restart}
 )
 
 // Drivers are those of the full matrix.
@@ -46,7 +46,8 @@ func Drivers() []Driver {
 	// virtio_net has zero-copy only where the device keeps to the platform's DMA.
 	const virtio = "virtio-net-pci,iommu_platform=on,disable-legacy=on"
 	return []Driver{
-		{Name: "veth", Modules: []string{"veth"}, Veth: true, Rows: []Row{bridge, auto, generic}},
+		// In generic mode a tag outside the packet is lost, and a host's of 802.1ad stays there.
+		{Name: "veth", Modules: []string{"veth"}, Veth: true, Rows: append([]Row{bridge, auto}, without(IRB, generic)...)},
 		{Name: "virtio_net", Modules: virtioModules, Device: virtio, Rows: []Row{bridge, copied, refused(zeroCopy, Jumbo)}},
 		{Name: "virtio_net, 4 queue pairs", Modules: virtioModules, Device: virtio, Pairs: 4,
 			Rows: []Row{bridge, spread(copied, 4), spread(refused(zeroCopy, Jumbo), 4)}},

@@ -206,21 +206,12 @@ func (h *host) configure(i int) error {
 			return err
 		}
 	}
-	return nil
+	return h.addTagged(i)
 }
 
 // addVLAN makes an interface on the host's for a VLAN, which has the name eth0.ID.
 func (h *host) addVLAN(id int) error {
-	parent, err := h.Link(hostInterface)
-	if err != nil {
-		return err
-	}
-	attributes := netlink.NewLinkAttrs()
-	attributes.Name, attributes.ParentIndex = fmt.Sprintf("%s.%d", hostInterface, id), parent.Attrs().Index
-	if err := h.Netlink().LinkAdd(&netlink.Vlan{LinkAttrs: attributes, VlanId: id}); err != nil {
-		return fmt.Errorf("make %s: %w", attributes.Name, err)
-	}
-	return h.SetUp(attributes.Name)
+	return h.addVLANOn(hostInterface, fmt.Sprintf("%s.%d", hostInterface, id), id, netlink.VLAN_PROTOCOL_8021Q)
 }
 
 // setMTU sets the MTU of the hosts and of the ports towards them, and that of the cable between two switches.

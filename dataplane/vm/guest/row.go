@@ -114,6 +114,10 @@ const settleTries = 100
 // settle pings until there is an answer.
 func (r *running) settle(ctx context.Context) error {
 	from, to := r.ends()
+	return r.settleBetween(ctx, from, to)
+}
+
+func (r *running) settleBetween(ctx context.Context, from, to lab.Stack) error {
 	var last lab.Result
 	for range settleTries {
 		try, cancel := context.WithTimeout(ctx, 3*time.Second)
@@ -130,6 +134,8 @@ func (r *running) settle(ctx context.Context) error {
 func (r *running) ends() (from, to lab.Stack) {
 	pick := func(h *host) lab.Stack { return lab.Stack{Namespace: h.Namespace, Address: h.plain} }
 	switch {
+	case slices.Contains(r.tests, vm.IRB):
+		return r.taggedEnds()
 	case slices.Contains(r.tests, vm.L2):
 		pick = func(h *host) lab.Stack { return lab.Stack{Namespace: h.Namespace, Address: h.mixed} }
 	case slices.Contains(r.tests, vm.L3):
