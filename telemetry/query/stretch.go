@@ -101,14 +101,24 @@ func namesOf(sw string, points []*store.Point) string {
 }
 
 func (e *Engine) points(w store.Window, at Place, egress bool) (list []*store.Point) {
-	for i := range e.Store.Points {
-		p := &e.Store.Points[i]
+	found, _ := e.Store.Remember(pointsKey{}, func() (any, int64, error) { // which never fails
+		of := map[uint32][]*store.Point{}
+		for i := range e.Store.Points {
+			p := &e.Store.Points[i]
+			of[p.Switch] = append(of[p.Switch], p)
+		}
+		return of, int64(len(e.Store.Points)) * 16, nil
+	})
+	for _, p := range found.(map[uint32][]*store.Point)[at.Switch] {
 		if at.has(p) && p.Egress() == egress && p.Overlaps(w) {
 			list = append(list, p)
 		}
 	}
 	return list
 }
+
+// pointsKey is the points by switch.
+type pointsKey struct{}
 
 // windowOf is the window of points' records; empty without any.
 func windowOf(list []*store.Point) (w store.Window) {

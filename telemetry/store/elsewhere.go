@@ -443,7 +443,7 @@ func (s *Store) call(sw uint32, name string) {
 		return
 	}
 	s.names[sw] = ""
-	if _, taken := s.Switch(name); !taken && printable.IsName(name) {
+	if _, taken := s.find(name); !taken && printable.IsName(name) {
 		s.names[sw] = name
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/hash"
@@ -242,10 +243,35 @@ func (s *Store) Name(sw uint32) string {
 
 // Switch finds a switch by its name or its number.
 func (s *Store) Switch(name string) (uint32, bool) {
+	if s.memo == nil {
+		return s.find(name)
+	}
+	found, _ := s.Remember(numbersKey{}, func() (any, int64, error) { // which never fails
+		numbers := make(map[string]uint32, 2*len(s.names))
+		for id, n := range s.names {
+			numbers[fmt.Sprint(id)] = id
+			if n != "" {
+				numbers[n] = id
+			}
+		}
+		return numbers, int64(len(numbers)) * 64, nil
+	})
+	id, known := found.(map[string]uint32)[name]
+	return id, known
+}
+
+type numbersKey struct{}
+
+// find is Switch of a store that may still change.
+func (s *Store) find(name string) (uint32, bool) {
 	for id, n := range s.names {
-		if n == name || fmt.Sprint(id) == name {
+		if n == name && n != "" {
 			return id, true
 		}
+	}
+	number, err := strconv.ParseUint(name, 10, 32)
+	if _, known := s.names[uint32(number)]; known && err == nil && fmt.Sprint(number) == name {
+		return uint32(number), true
 	}
 	return 0, false
 }

@@ -27,10 +27,16 @@ func (w Window) Join(v Window) Window {
 }
 
 // All is the window of all records; empty without any.
-func (s *Store) All() (w Window) {
-	s.spans(func(_ string, o Window) { w = w.Join(o) })
-	return w
+func (s *Store) All() Window {
+	all, _ := s.Remember(allKey{}, func() (any, int64, error) { // which never fails
+		var w Window
+		s.spans(func(_ string, o Window) { w = w.Join(o) })
+		return w, 0, nil
+	})
+	return all.(Window)
 }
+
+type allKey struct{}
 
 // Of is the window of all records of some measurements, OfSamples and the like; empty without any.
 func (s *Store) Of(measurements ...string) (w Window) {

@@ -202,6 +202,7 @@ func newWorld(t testing.TB, c scene) *world {
 		w.runEpoch(epoch)
 	}
 	w.store.Sort()
+	w.store.Freeze() // as views are
 	return w
 }
 
