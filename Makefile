@@ -155,7 +155,7 @@ here:
 
 .PHONY: pictures
 pictures: ## the pictures of the page in docs/images (Chromium; netsim's data for Kentucky)
-	WEIR_REQUIRE_CHROMIUM=1 WEIR_PICTURES=$(CURDIR)/docs/images $(GO) test -count=1 -timeout 20m -run '^(TestPictures|TestLooks)$$' ./telemetry/view/page
+	WEIR_REQUIRE_CHROMIUM=1 WEIR_PICTURES=$(CURDIR)/docs/images $(GO) test -count=1 -timeout 20m -run '^(TestPictures|TestLooks|TestThousand)$$' ./telemetry/view/page
 
 .PHONY: flaps
 flaps: ## 1,000 link flaps and 100 lost interfaces under load (root)

@@ -17,8 +17,23 @@ export class Fault extends Error {
   }
 }
 
+let timed = () => {};
+
+/** onTimed has a function know how long each question took, in ms. */
+export function onTimed(f) {
+  timed = f;
+}
+
 /** call asks a method of the service, with a message, and gives the answer's. */
 async function call(method, message, signal) {
+  const began = performance.now();
+  const answer = await request(method, message, signal);
+  const kind = message.question?.kind ?? method.toLowerCase();
+  timed(method === "Series" ? `${kind} over time` : kind, performance.now() - began);
+  return answer;
+}
+
+async function request(method, message, signal) {
   const late = AbortSignal.timeout(patience);
   let response;
   try {

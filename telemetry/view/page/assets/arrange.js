@@ -5,7 +5,7 @@ import { clear, layout, rim, tiers } from "./layout.js";
 
 export const crowded = 120; // nodes; beyond, they are small and nothing is placed by how well it can be read
 
-export const rank = (key) => (key.startsWith("switch") ? 0 : 1);
+export const rank = (key) => (key.startsWith("host") ? 1 : 0);
 
 export const heightOf = (key, half) => (rank(key) === 0 ? half.y : Math.min(13, half.y));
 
@@ -35,6 +35,24 @@ export function arrange(keys, links, { width, height, half, size, labels: shown 
     return { at, full, ...placed, cost };
   });
   return found.reduce((a, b) => (b.cost < a.cost ? b : a));
+}
+
+/**
+ * grid places nodes in rows, those of one section after those of the other, so that boxes are as large as the picture allows: where names say more than distances. It
+ * returns what arrange does.
+ */
+export function grid(sections, links, { width, height, half }) {
+  const cell = { w: half.x * 2 + 10, h: half.y * 2 + 14 };
+  const rows = (columns) => sections.flatMap((keys) => Array.from({ length: Math.ceil(keys.length / columns) }, (_, i) => keys.slice(i * columns, (i + 1) * columns)));
+  const scale = (columns) => Math.min(width / (columns * cell.w), height / (rows(columns).length * cell.h));
+  let columns = 1;
+  for (let n = 2; n <= Math.max(...sections.map((keys) => keys.length)); n++) if (scale(n) > scale(columns)) columns = n;
+  const all = rows(columns), full = { w: Math.max(width, columns * cell.w), h: Math.max(height, all.length * cell.h) };
+  const at = new Map();
+  all.forEach((keys, row) => {
+    keys.forEach((key, i) => at.set(key, { x: (full.w * (i + 0.5 + (columns - keys.length) / 2)) / columns, y: (full.h * (row + 0.5)) / all.length }));
+  });
+  return { at, full, places: links.map((link) => middle(lineOf(link, at))) };
 }
 
 const even = 0.25; // people know networks of tiers by these, however many of their lines cross

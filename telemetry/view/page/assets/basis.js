@@ -7,6 +7,10 @@ import { count, duration, number, percent } from "./format.js";
 export function lacks(answer) {
   const sentences = [];
   for (const m of answer.missing ?? []) {
+    if (m.unreached && m.of === "region") {
+      sentences.push(`Region ${m.region} is not in this: ${m.unreached}.`);
+      continue;
+    }
     if (m.unreached) {
       sentences.push(`The ${m.of} of partition ${number(m.instance)} are not in this: ${m.unreached}.`);
       continue;
@@ -23,7 +27,7 @@ export function lacks(answer) {
     if (number(m.excess_packets)) parts.push(`${count(number(m.excess_packets), "packet")} in its samples that it did not count`);
     const which = number(m.instance) ? ` ${number(m.instance)}` : "";
     const where = m.point || `${m.switch ? `Switch ${m.switch}` : "Some switches"}, ${m.of}${which}`;
-    sentences.push(`${where}: ${parts.join(", ") || "incomplete"}.`);
+    sentences.push(`${m.region ? `Region ${m.region}, ` : ""}${where}: ${parts.join(", ") || "incomplete"}.`);
   }
   const absent = answer.absent ?? [];
   const fragments = new Map();

@@ -15,6 +15,7 @@ import { setUp as setUpInspector } from "./inspector.js";
 import * as search from "./search.js";
 import * as switchList from "./switches.js";
 import * as talkers from "./talkers.js";
+import * as timings from "./timings.js";
 import * as topology from "./topology.js";
 
 const nanoseconds = { s: 1e9, m: 60e9, h: 3600e9 };
@@ -193,6 +194,7 @@ function faultSeries(kind, fault) {
 
 function showNetwork(a) {
   topology.show(a);
+  $("#find-switch").hidden = topology.names().length === 0;
   if (view.open && !$("#inspector").open && !topology.inspect(view.open)) inspected("");
   switchList.show(a);
   tile("switches", switchList.summary(a));
@@ -502,6 +504,15 @@ function listen() {
     });
   }
   for (const button of document.querySelectorAll("#topology [data-zoom]")) button.addEventListener("click", () => topology.enlarge(Number(button.dataset.zoom)));
+  const wanted = $("#switch-text");
+  for (const event of ["input", "focus"]) wanted.addEventListener(event, () => search.completeNames($("#switch-known"), wanted.value, topology.names()));
+  $("#find-switch").addEventListener("submit", (e) => {
+    e.preventDefault();
+    const name = topology.find(wanted.value.trim());
+    text($("#switch-fault"), name ? "" : `No switch is called so, or has “${wanted.value.trim()}” in its name.`);
+    set(wanted, { "aria-invalid": name ? null : "true" });
+    if (name) say(`Switch ${name} is marked in the drawing. Enter shows its details.`);
+  });
   const input = $("#flow-text");
   for (const event of ["input", "focus"]) input.addEventListener(event, () => search.complete($("#flow-known"), input.value, flowList.known()));
   $("#find").addEventListener("submit", (e) => {
@@ -564,6 +575,7 @@ flowPanel.setUp((pair) => {
   remember();
   askFlow();
 });
+timings.setUp();
 saving();
 recall();
 listen();

@@ -108,3 +108,11 @@ export function complete(datalist, text, flows) {
   const options = [...found].sort((a, b) => Number(!a[0].startsWith(last)) - Number(!b[0].startsWith(last)) || b[1].size - a[1].size).slice(0, most);
   datalist.replaceChildren(...options.map(([value, { what }]) => el("option", { value: head + value, label: what })));
 }
+
+/** completeNames fills a datalist with names that have the text in them. */
+export function completeNames(datalist, text, names) {
+  const lower = text.toLowerCase();
+  const options = names.filter((name) => name !== text && name.toLowerCase().includes(lower));
+  options.sort((a, b) => Number(!a.toLowerCase().startsWith(lower)) - Number(!b.toLowerCase().startsWith(lower)) || a.localeCompare(b, "en", { numeric: true }));
+  datalist.replaceChildren(...options.slice(0, most).map((value) => el("option", { value })));
+}

@@ -2,15 +2,18 @@
 // and the path of the chosen flow.
 
 import { $, el, rows, set, state, svg, text } from "./dom.js";
-import { grouped, list, number, percent, si } from "./format.js";
+import { count, grouped, list, number, percent, si } from "./format.js";
 import { delayText, inspectLink, inspectSwitch, linkKey, lossText } from "./inspector.js";
 import { lane, lineOf } from "./labels.js";
-import { arrange, crowded, heightOf, rank } from "./arrange.js";
+import { arrange, crowded, grid, heightOf, rank } from "./arrange.js";
+import { collapse, groups, most, sections, whole } from "./groups.js";
 
 const labelled = 28; // links; beyond, a label shows when its link is pointed at
-const drawn = 1000; // switches; beyond, the tables tell
-
-let model = null;
+let model = null; // all of the network
+let shown = null; // what is drawn of it
+let grouping = null; // {shape, of}: the groups of a large network
+let open = new Set(); // groups, in the order in which they were opened
+let found = ""; // the key of the switch that was searched for
 let drawing = null;
 let route = [];
 let figures = "rates"; // what labels of links show, or "delays"
@@ -23,16 +26,67 @@ export function show(network) {
     state(box, "No switch has sent a record in this window. Give switches [telemetry] collector with this collector's address, or choose a longer window.");
     return;
   }
-  if (network.switches.length > drawn) {
-    drawing = null;
-    state(box, `${network.switches.length} switches are too many for a drawing. The tables of links and switches have them all.`);
-    table(network);
-    return;
-  }
   model = describe(network);
-  if (!drawing || drawing.shape !== model.shape || drawing.size !== sizeOf(box)) draw(box);
-  update();
+  look(box);
   table(network);
+}
+
+/** look draws the model, a large one in groups, or updates the drawing. */
+function look(box) {
+  if (model.nodes.size <= whole) {
+    shown = { ...model, of: null };
+    grouping = null;
+  } else {
+    if (grouping?.shape !== model.shape) grouping = { shape: model.shape, of: groups(model.nodes, model.links) };
+    shown = collapse(model, grouping.of, open);
+  }
+  if (!drawing || drawing.shape !== shown.shape || drawing.size !== sizeOf(box)) draw(box);
+  listOpen();
+  update();
+}
+
+/** toggle opens a group, or closes it. Where too much would be drawn, those that were opened first are closed. */
+function toggle(name) {
+  if (!open.delete(name)) {
+    open.add(name);
+    for (const first of open) {
+      if (first === name || collapse(model, grouping.of, open).nodes.size <= most) break;
+      open.delete(first);
+    }
+  }
+  look($("#topology .drawing"));
+}
+
+/** listOpen has a button for each open group, which closes it. */
+function listOpen() {
+  const box = $("#opened"), names = grouping ? [...open].filter((name) => [...grouping.of.values()].includes(name)) : [];
+  box.hidden = names.length === 0;
+  rows(box, names, (name) => name, (name) => {
+    const button = el("button", { type: "button", "aria-label": `Close group ${name}` }, name, " ", el("span", { "aria-hidden": "true" }, "✕"));
+    button.addEventListener("click", () => toggle(name));
+    return button;
+  });
+}
+
+/** names are those of the switches. */
+export const names = () => [...(model?.nodes.values() ?? [])].filter((n) => n.kind === "switch").map((n) => n.name);
+
+/**
+ * find shows a switch: its group opens, and it has the focus. It returns the switch's name; empty: there is none that begins with the words, or has them in its name.
+ */
+export function find(words) {
+  const all = names().sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+  const lower = words.toLowerCase();
+  const name = all.find((n) => n === words) ?? all.find((n) => n.toLowerCase().startsWith(lower)) ?? all.find((n) => n.toLowerCase().includes(lower));
+  if (!words || !name) return "";
+  found = `switch ${name}`;
+  const group = grouping?.of.get(found);
+  if (group !== undefined && !open.has(group)) toggle(group);
+  else mark();
+  const node = drawing.nodes.get(found)?.g;
+  node?.focus();
+  node?.scrollIntoView({ block: "nearest" });
+  return name;
 }
 
 /** label has links show their "rates" or their "delays" with losses. */
@@ -69,10 +123,7 @@ export function highlight(hops) {
 /** redraw makes the drawing anew, for a box of another size. */
 export function redraw() {
   const box = $("#topology .drawing");
-  if (model && drawing && drawing.size !== sizeOf(box)) {
-    draw(box);
-    update();
-  }
+  if (model && drawing && drawing.size !== sizeOf(box)) look(box);
 }
 
 const sizeOf = (box) => `${box.clientWidth}x${box.clientHeight}`;
@@ -102,21 +153,24 @@ function describe(network) {
 function draw(box) {
   const width = box.clientWidth, height = box.clientHeight;
   const small = width < 560;
-  const tiny = model.nodes.size > crowded; // what is written into a box can be read when it is enlarged
+  const tiny = shown.nodes.size > crowded; // what is written into a box can be read when it is enlarged
   const half = tiny ? { x: 13, y: 7 } : small ? { x: 40, y: 20 } : { x: 54, y: 22 };
   const size = small ? { w: 58, h: 32 } : { w: 104, h: 34 };
-  const keys = [...model.nodes.keys()].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b, "en", { numeric: true }));
-  const { at, places, full } = arrange(keys, model.links, { width, height, half, size, labels: model.links.length <= labelled });
-  const picture = svg("svg", { viewBox: `0 0 ${full.w.toFixed(0)} ${full.h.toFixed(0)}`, role: "group", "aria-label": `Drawing of ${model.nodes.size} switches and hosts and ${model.links.length} links. Enter opens the one in focus.` });
-  if (model.links.length > labelled) set(picture, { "data-many": true });
+  const keys = [...shown.nodes.keys()].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b, "en", { numeric: true }));
+  const { at, places, full } = grouping
+    ? grid(sections(keys, shown, grouping.of, open), shown.links, { width, height, half })
+    : arrange(keys, shown.links, { width, height, half, size, labels: shown.links.length <= labelled });
+  const picture = svg("svg", { viewBox: `0 0 ${full.w.toFixed(0)} ${full.h.toFixed(0)}`, role: "group", "aria-label": `Drawing of ${shown.nodes.size} switches and hosts and ${shown.links.length} links. Enter opens the one in focus.` });
+  if (shown.links.length > labelled) set(picture, { "data-many": true });
   if (tiny) set(picture, { "data-tiny": true });
-  drawing = { shape: model.shape, size: sizeOf(box), picture, at, half, small, tiny, label: size, nodes: new Map(), links: new Map() };
+  if (grouping) set(picture, { "data-grid": true });
+  drawing = { shape: shown.shape, size: sizeOf(box), picture, at, half, small, tiny, label: size, nodes: new Map(), links: new Map() };
   const layer = (name) => svg("g", { class: name });
   const layers = { routes: layer("routes"), lanes: layer("lanes"), links: layer("links"), nodes: layer("nodes") };
   for (const name of ["routes", "lanes"]) set(layers[name], { "aria-hidden": "true" });
   picture.append(...Object.values(layers));
   drawing.routes = layers.routes;
-  model.links.forEach((link, i) => {
+  shown.links.forEach((link, i) => {
     layers.links.append(drawLink(link, places[i]));
     layers.lanes.append(drawing.links.get(link.key).pair);
   });
@@ -201,23 +255,27 @@ export function enlarge(factor) {
 }
 
 function drawNode(key) {
-  const node = model.nodes.get(key), { x, y } = drawing.at.get(key), { half } = drawing;
-  const isSwitch = node.kind === "switch";
+  const node = shown.nodes.get(key), { x, y } = drawing.at.get(key), { half } = drawing;
+  const isSwitch = node.kind === "switch", twoLines = isSwitch || node.kind === "group";
   const room = drawing.tiny ? 6 : Math.floor((half.x * 2 - 26) / 7.6);
-  const name = node.name.length > room ? node.name.slice(0, room - 1) + "…" : node.name;
+  const cut = grouping ? "…" + node.name.slice(1 - room) : node.name.slice(0, room - 1) + "…"; // the members of a group begin alike
+  const name = node.name.length > room ? cut : node.name;
   const h = heightOf(key, half);
   const parts = { sign: svg("tspan", { class: "sign" }), sub: svg("text", { class: "sub", y: 14 }), title: svg("title", {}, node.name) };
   const g = svg(
     "g",
     { class: `node ${node.kind}`, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`, "data-name": node.name },
     parts.title,
-    svg("rect", { x: -half.x, y: -h, width: half.x * 2, height: h * 2, rx: drawing.tiny ? 3 : isSwitch ? 9 : 13 }),
-    svg("text", { class: "name", y: drawing.tiny ? 2 : isSwitch ? -3 : 4 }, parts.sign, name),
+    svg("rect", { x: -half.x, y: -h, width: half.x * 2, height: h * 2, rx: drawing.tiny ? 3 : twoLines ? 9 : 13 }),
+    svg("text", { class: "name", y: drawing.tiny ? 2 : twoLines ? -3 : 4 }, parts.sign, name),
     parts.sub,
   );
   if (isSwitch) {
     set(g, { role: "button", tabindex: "0" });
-    opens(g, () => inspectSwitch(model.nodes.get(key)?.data));
+    opens(g, () => inspectSwitch(shown.nodes.get(key)?.data));
+  } else if (node.kind === "group") {
+    set(g, { role: "button", tabindex: "0" });
+    opens(g, () => toggle(node.name));
   } else set(g, { role: "img", "aria-label": node.kind === "host" ? `Host ${node.name}` : `${node.name}, not heard of` });
   drawing.nodes.set(key, { g, ...parts });
   return g;
@@ -251,11 +309,11 @@ function drawLink(link, centre) {
   };
   const g = svg(
     "g",
-    { class: "link", role: "button", tabindex: "0", "data-link": link.data.ends.map((e) => e.name).join(" ") },
+    { class: "link", role: link.data.count ? "img" : "button", tabindex: "0", "data-link": link.data.ends.map((e) => e.name).join(" ") },
     svg("path", { class: "hit", d: path(line) }),
     svg("g", { class: "label", transform: `translate(${centre.x.toFixed(1)} ${centre.y.toFixed(1)})` }, svg("g", {}, parts.pill, parts.lines)),
   );
-  opens(g, () => inspectLink(model.links.find((l) => l.key === link.key)?.data));
+  if (!link.data.count) opens(g, () => inspectLink(shown.links.find((l) => l.key === link.key)?.data));
   drawing.links.set(link.key, { g, ...parts });
   return g;
 }
@@ -277,10 +335,11 @@ export function grade(rate, speed) {
 /** update shows the newest values. */
 function update() {
   for (const [key, parts] of drawing.nodes) {
-    const node = model.nodes.get(key);
+    const node = shown.nodes.get(key);
     if (node.kind === "switch") updateSwitch(parts, node.data);
+    if (node.kind === "group") updateGroup(parts, node);
   }
-  for (const link of model.links) updateLink(drawing.links.get(link.key), link.data);
+  for (const link of shown.links) updateLink(drawing.links.get(link.key), link.data);
   mark();
 }
 
@@ -305,6 +364,19 @@ function updateSwitch(parts, s) {
   text(parts.sub, s.health === "silent" ? "silent" : known.length ? si(bits, "bit/s") : v.word);
   const words = [`Switch ${s.name}`, v.word, ...(s.faults ?? [])];
   if (known.length) words.push(`${si(bits, "bit/s")} received`);
+  set(parts.g, { "aria-label": words.join(", ") });
+  text(parts.title, words.join("\n"));
+}
+
+/** updateGroup shows the worst of the members, and what they receive. */
+function updateGroup(parts, group) {
+  const members = group.members.filter((m) => m.kind === "switch").map((m) => m.data);
+  const kinds = members.map((s) => verdict(s).kind);
+  const bad = kinds.filter((k) => k === "bad").length, warn = kinds.filter((k) => k === "warn").length;
+  set(parts.g, { "data-health": bad ? "bad" : warn ? "warn" : "ok" });
+  text(parts.sign, drawing.tiny ? "" : `${bad ? "✕" : warn ? "▲" : "✓"} `);
+  text(parts.sub, bad ? `${bad} silent` : warn ? count(warn, "warning") : count(members.length, "switch", "switches"));
+  const words = [`Group ${group.name}`, count(members.length, "switch", "switches"), bad ? `${bad} silent` : "", warn ? count(warn, "warning") : "", "Enter opens it"].filter(Boolean);
   set(parts.g, { "aria-label": words.join(", ") });
   text(parts.title, words.join("\n"));
 }
@@ -339,6 +411,10 @@ function delayLine(link, i, arrow) {
 
 function linkSentence(link) {
   const [a, b] = link.ends.map(endName);
+  if (link.count) {
+    const down = link.down ? `, ${link.down} down` : "";
+    return `${count(link.count, "link")} between ${a} and ${b}${down}: ${[0, 1].map((i) => `${si(number(link.rates[i].bits_per_second), "bit/s")}, the busiest at ${percent(number(link.rates[i].utilisation))}`).join("; ")}`;
+  }
   if (!link.up) return `Link ${a} to ${b}, down`;
   if (!link.has_rates) return `Link ${a} to ${b}, rates not known yet`;
   const way = (i, from, to) => {
@@ -355,17 +431,18 @@ export const endName = (end) => (end.port ? `${end.name}:${end.port}` : end.name
 function mark() {
   const numbers = new Map();
   for (const [key, node] of model.nodes) if (node.kind === "switch") numbers.set(node.name, key);
-  const keys = route.map((hop) => numbers.get(hop.switch) ?? null);
+  const keys = route.map((hop) => shown.of?.get(numbers.get(hop.switch)) ?? numbers.get(hop.switch) ?? null);
   const onWay = new Set();
   drawing.routes.replaceChildren();
   for (let i = 1; i < keys.length; i++) {
     const a = drawing.at.get(keys[i - 1]), b = drawing.at.get(keys[i]);
+    if (keys[i - 1] === keys[i]) continue; // within a group
     onWay.add(`${keys[i - 1]}\n${keys[i]}`).add(`${keys[i]}\n${keys[i - 1]}`);
     if (a && b) drawing.routes.append(svg("path", { class: "route", d: `M${a.x.toFixed(1)} ${a.y.toFixed(1)}L${b.x.toFixed(1)} ${b.y.toFixed(1)}` }));
   }
   set(drawing.picture, { "data-chosen": keys.some(Boolean) });
   for (const [key, parts] of drawing.nodes) markNode(key, parts, keys);
-  for (const link of model.links) {
+  for (const link of shown.links) {
     const { g, pair } = drawing.links.get(link.key), hop = { "data-hop": onWay.has(link.ends.join("\n")) };
     set(g, hop);
     set(pair, hop);
@@ -374,7 +451,7 @@ function mark() {
 
 function markNode(key, parts, keys) {
   const hops = keys.flatMap((k, i) => (k === key ? [i + 1] : []));
-  set(parts.g, { "data-hop": hops.length ? hops.join(" and ") : null });
+  set(parts.g, { "data-hop": hops.length ? hops.join(" and ") : null, "data-found": key === found });
   if (!hops.length) {
     parts.badge?.remove();
     parts.badge = null;
