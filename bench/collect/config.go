@@ -2,7 +2,6 @@ package collect
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/weirswitch/weir/bench"
 )
@@ -35,17 +34,8 @@ func (c *Config) Shorten() { c.Packets, c.Rounds = 10_000, 2 }
 
 // Validate reports all faults at once.
 func (c *Config) Validate() error {
-	var errs []error
-	for _, f := range []struct {
-		name             string
-		value, low, high int
-	}{
-		{"switches", c.Switches, hops, 1000}, {"epochs", c.Epochs, 2, 10_000}, {"flows", c.Flows, 10, 1_000_000},
-		{"packets", c.Packets, 100, 10_000_000}, {"rounds", c.Rounds, 1, 100},
-	} {
-		if f.value < f.low || f.value > f.high {
-			errs = append(errs, fmt.Errorf("%s: %d is not between %d and %d", f.name, f.value, f.low, f.high))
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(
+		bench.Within("switches", c.Switches, hops, 1000), bench.Within("epochs", c.Epochs, 2, 10_000), bench.Within("flows", c.Flows, 10, 1_000_000),
+		bench.Within("packets", c.Packets, 100, 10_000_000), bench.Within("rounds", c.Rounds, 1, 100),
+	)
 }

@@ -70,17 +70,9 @@ const noBudget = 1e6
 
 // Validate reports all faults at once.
 func (c *Config) Validate() error {
-	var errs []error
-	for _, f := range []struct {
-		name             string
-		value, low, high int
-	}{
-		{"switches", c.Switches, rowSwitches, 10_000}, {"epoch-bits", c.EpochBits, 26, 36}, {"packets", c.Packets, 100, 10_000_000},
-		{"flows", c.Flows, 20, 10_000}, {"publishers", c.Publishers, 1, 16},
-	} {
-		if f.value < f.low || f.value > f.high {
-			errs = append(errs, fmt.Errorf("%s: %d is not between %d and %d", f.name, f.value, f.low, f.high))
-		}
+	errs := []error{
+		bench.Within("switches", c.Switches, rowSwitches, 10_000), bench.Within("epoch-bits", c.EpochBits, 26, 36), bench.Within("packets", c.Packets, 100, 10_000_000),
+		bench.Within("flows", c.Flows, 20, 10_000), bench.Within("publishers", c.Publishers, 1, 16),
 	}
 	if c.Switches%rowSwitches != 0 {
 		errs = append(errs, fmt.Errorf("switches: %d are no rows of %d: choose a multiple", c.Switches, rowSwitches))
