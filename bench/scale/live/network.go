@@ -22,6 +22,7 @@ const (
 	zipfSkew      = 1.1
 	packetBytes   = 200
 	ldsColumns    = 1024 // of a point: what the packets of a row fill
+	sketchBytes   = 16 << 10
 	sampleSize    = 2000
 )
 
@@ -91,6 +92,7 @@ func (p *Publisher) network() (*rowsOfSwitches, error) {
 func (c *Config) liveSwitch(id, place int) netsim.Switch {
 	sample, sketches, digests := oblivious.DefaultConfig(), disketch.DefaultConfig(), pint.DefaultConfig()
 	sample.Size, sample.EpochBits, sketches.EpochBits = sampleSize, c.EpochBits, c.EpochBits
+	sketches.Fragments[0].Memory = sketchBytes
 	in, out := lds.DefaultConfig(), lds.DefaultConfig()
 	for _, l := range []*lds.Config{&in, &out} {
 		l.Columns, l.IntervalBits = ldsColumns, c.EpochBits

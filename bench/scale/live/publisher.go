@@ -119,6 +119,7 @@ const (
 	step      = 10 * time.Millisecond
 	pollSteps = 10
 	maxBurst  = 100 * time.Millisecond // of packets, in a step: others do not enter
+	onTheWay  = time.Millisecond       // more than the links and the switches take, so that no clock is ahead of the next step's
 	drainWait = 5 * time.Minute
 )
 
@@ -243,13 +244,18 @@ func (p *Publisher) publish(ctx context.Context, rows *rowsOfSwitches, paths []*
 		case <-tick.C:
 		}
 		now := clock.Kernel.TAI()
+		room := now - at - int64(onTheWay)
+		if room <= 0 {
+			continue // the step before was late
+		}
 		c.Behind = max(c.Behind, float64(now-at)/1e9)
 		due := int(rate * float64(now-begin) / 1e9)
 		if most := max(int(rate*maxBurst.Seconds()), 1); due-entered > most { // a machine that is behind stays so by no more
 			entered = due - most
 		}
 		for n := due - entered; entered < due; entered++ {
-			at += (now - at) / int64(n+1)
+			gap := room / int64(n+1)
+			at, room = at+gap, room-gap
 			rows.send(at)
 		}
 		at = now

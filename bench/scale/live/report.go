@@ -40,6 +40,7 @@ func (r *run) result() *bench.Result {
 		b.Add("cpu."+role, "s/s", m.cpu[role]/m.seconds, what, bench.Lower)
 	}
 	perRecord := func(role string) float64 { return 1e6 * m.cpu[role] / max(float64(m.stream.messages), 1) }
+	r.aloneRows(b)
 	b.Add("us_per_record.server", "us", perRecord("servers"), "of processor time, of each server: all that it did, over the records of the stream", bench.Lower)
 	b.Add("us_per_record.collector", "us", perRecord("collector"), "of the collector that was not killed, with what questions took", bench.Lower)
 	b.Add("cores_per_MB.server", "s/MB", m.cpu["servers"]/max(float64(m.stream.bytes)/1e6, 1e-6), "cores of each server per MB/s of records", bench.Lower)
@@ -48,6 +49,26 @@ func (r *run) result() *bench.Result {
 		b.Add("memory."+role, "bytes", m.memory[role], "the most that one process has had", bench.Lower)
 	}
 	return b
+}
+
+// aloneRows are what a collector does that only takes records in. Bytes are by the mean of each kind in the whole run.
+func (r *run) aloneRows(b *bench.Result) {
+	a := &r.measured.alone
+	records, bytes := 0., 0.
+	for kind, n := range a.kinds {
+		all := kindCount{}
+		for _, c := range r.counts {
+			if x := c.Kinds[kind]; x != nil {
+				all.Written, all.Bytes = all.Written+x.Written, all.Bytes+x.Bytes
+			}
+		}
+		records += float64(n)
+		bytes += float64(n) * float64(all.Bytes) / float64(max(all.Written, 1))
+	}
+	b.Add("alone.records_per_second", "records/s", records/a.seconds, fmt.Sprintf("that the collector which was not killed took in before questions began, in %.0f s", a.seconds), bench.Neither)
+	b.Add("alone.bytes_per_second", "bytes/s", bytes/a.seconds, "of these", bench.Neither)
+	b.Add("alone.cpu", "s/s", a.cpu/a.seconds, "of processor time per second: that collector meanwhile", bench.Lower)
+	b.Add("us_per_record.alone", "us", 1e6*a.cpu/max(records, 1), "of the same", bench.Lower)
 }
 
 // recordRows are about what was made, and where it is.
@@ -75,6 +96,7 @@ func (r *run) recordRows(b *bench.Result) {
 	b.Add("publishers_behind", "s", behind, "the longest that a packet waited for its publisher", bench.Lower)
 	b.Add("records.made", "records", float64(written+lost+over), "by the systems of all switches, and statuses", bench.Neither)
 	b.Add("records.written", "records", float64(written), "to spools", bench.Neither)
+	b.Add("records.alike", "records", float64(s.alike), "written, and byte by byte like another of the same switch: the stream has one of them", bench.Lower)
 	b.Add("records.lost", "records", float64(lost), "no spool took them: counted", bench.Lower)
 	b.Add("records.over_budget", "records", float64(over), "not sent as the exporter's budget had no room: counted", bench.Lower)
 	b.Add("records.dropped", "records", float64(dropped), "from spools: counted; "+strings.Join(why, ", "), bench.Lower)

@@ -46,12 +46,19 @@ type run struct {
 type measured struct {
 	seconds      float64            // for which records were made
 	cpu          map[string]float64 // seconds of processors meanwhile, by role; of those that were not killed
+	alone        ingest             // before questions began
 	memory       map[string]float64 // bytes, by role: the most of one process
 	serverKilled string
 	back         float64 // seconds that the killed collector read until it had all
 	drained      float64 // seconds from the last packet to the last record in both collectors
 	stream       streamed
 	statuses     [collectors]*api.CollectorStatus
+}
+
+// ingest is what the collector that is not killed took in.
+type ingest struct {
+	seconds, cpu float64
+	kinds        map[string]uint64 // records
 }
 
 // What a measurement consists of.
@@ -350,7 +357,7 @@ func (r *run) leader(ctx context.Context) (int, error) {
 	return n - 1, nil
 }
 
-// measure has records made and asks meanwhile. A quarter of the time in, the server that leads the stream is killed, and after a half a collector. Each is started
+// measure has records made, and asks meanwhile from an eighth of the time on. A quarter of the time in, the server that leads the stream is killed, and after a half a collector. Each is started
 // again an eighth later; the rest of the time begins when the collector has read what the stream has.
 func (r *run) measure(ctx context.Context) error {
 	if err := r.line(startLine); err != nil {
@@ -362,10 +369,6 @@ func (r *run) measure(ctx context.Context) error {
 	defer stop()
 	r.asked = newAsked(r, began)
 	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		r.asked.run(asking)
-	}()
 	at := func(eighths int) error {
 		end := began.Add(r.config.Length * time.Duration(eighths) / 8)
 		return r.await(ctx, func() bool {
@@ -373,6 +376,16 @@ func (r *run) measure(ctx context.Context) error {
 			return !time.Now().Before(end)
 		})
 	}
+	if err := at(1); err != nil {
+		return err
+	}
+	if err := r.ingested(ctx, before, began); err != nil {
+		return err
+	}
+	go func() {
+		defer close(ended)
+		r.asked.run(asking)
+	}()
 	lead, down := 0, collectors-1
 	for _, s := range []struct {
 		at int // or later: what was before it has happened
@@ -442,6 +455,25 @@ func (r *run) measure(ctx context.Context) error {
 	return nil
 }
 
+// ingested notes what the first collector has taken in since records are made.
+func (r *run) ingested(ctx context.Context, before map[*process]float64, began time.Time) error {
+	var s *api.CollectorStatus
+	if err := r.await(ctx, func() (ok bool) {
+		var err error
+		s, err = r.clients[0].Collector(ctx, &api.CollectorRequest{})
+		return err == nil
+	}); err != nil {
+		return err
+	}
+	a := &r.measured.alone
+	a.seconds, a.cpu = time.Since(began).Seconds(), r.usage()[r.collectors[0]]-before[r.collectors[0]]
+	a.kinds = map[string]uint64{}
+	for _, k := range s.Kinds {
+		a.kinds[k.Kind] = k.Records
+	}
+	return nil
+}
+
 // usage is what all processes have used of processors, in seconds.
 func (r *run) usage() map[*process]float64 {
 	all := map[*process]float64{}
@@ -496,8 +528,12 @@ func (r *run) drain(ctx context.Context) error {
 		}
 		r.counts = append(r.counts, c)
 	}
+	_, alike, err := r.marks()
+	if err != nil {
+		return err
+	}
 	for i := range collectors {
-		if err := r.awaitRead(ctx, i); err != nil {
+		if err := r.awaitRead(ctx, i, alike); err != nil {
 			return err
 		}
 	}
@@ -505,8 +541,9 @@ func (r *run) drain(ctx context.Context) error {
 	return nil
 }
 
-// awaitRead waits until a collector has applied all of the stream, and does not change any more.
-func (r *run) awaitRead(ctx context.Context, i int) error {
+// awaitRead waits until a collector has applied all of the stream, and does not change any more. So many records are equal to others, and not in the stream
+// a second time.
+func (r *run) awaitRead(ctx context.Context, i int, alike uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
 	sent := uint64(0)
@@ -522,7 +559,7 @@ func (r *run) awaitRead(ctx context.Context, i int) error {
 		}
 		r.say("%s has %d of %d messages to read", readers[i], s.Stream.Pending, s.Stream.Messages)
 		r.measured.statuses[i] = s
-		return s.Stream.CaughtUp && s.Stream.Pending == 0 && s.Stream.Messages >= sent
+		return s.Stream.CaughtUp && s.Stream.Pending == 0 && s.Stream.Messages >= sent-alike
 	})
 	if err != nil {
 		return r.behind(i, err)
