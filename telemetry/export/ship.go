@@ -21,8 +21,9 @@ const (
 	// doubles up to maxAckWait while nothing comes. A cluster needs some seconds to find a new leader.
 	ackWait    = 2 * time.Second
 	maxAckWait = 30 * time.Second
-	// saveEvery bounds how much is published again after a kill.
-	saveEvery = 100 * time.Millisecond
+	// saveEvery bounds how much is published again after a kill, which JetStream then discards. A switch whose records come one by one writes
+	// its state so often.
+	saveEvery = time.Second
 	// lookAgain bounds every wait, so that no lost event stops the shipper.
 	lookAgain = time.Second
 )
