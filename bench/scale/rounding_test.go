@@ -12,7 +12,7 @@ import (
 	sketch "github.com/weirswitch/weir/telemetry/disketch"
 )
 
-// TestRoundings shows what roundings, and narrower fragments, cost and how much answers err, of several seeds and kinds. Its log is bench/results/scale/rounding.txt.
+// TestRoundings shows what roundings, and narrower fragments, cost and how much answers err, of several seeds and kinds. Its logs are bench/results/scale/rounding.txt and ratio.txt.
 func TestRoundings(t *testing.T) {
 	if os.Getenv("WEIR_ROUNDINGS") == "" {
 		t.Skip("it takes minutes: set WEIR_ROUNDINGS=1")
@@ -60,7 +60,7 @@ func TestRoundings(t *testing.T) {
 }
 
 // tried are pairs of steps, of which {} is whole cells.
-var tried = []sketch.Rounding{{}, {Ratio: 4}, {Ratio: 4, Least: 16}, {Ratio: 4, Least: 24}, {Ratio: 4, Least: 28}, {Ratio: 4, Least: 32},
+var tried = []sketch.Rounding{{}, {Ratio: 1, Least: 20}, {Ratio: 1, Least: 24}, {Ratio: 1, Least: 28}, {Ratio: 1, Least: 32}, {Ratio: 2, Least: 28}, {Ratio: 4}, {Ratio: 4, Least: 16}, {Ratio: 4, Least: 24}, {Ratio: 4, Least: 28}, {Ratio: 4, Least: 32},
 	{Ratio: 6, Least: 28}, {Ratio: 8, Least: 24}, {Ratio: 8, Least: 28}, {Ratio: 8, Least: 32}, {Ratio: 12, Least: 36}}
 
 const crowdHead = "width ratio,least: kB; rows, checked, small; large, bias; 1-F1; outside, width"

@@ -8,11 +8,12 @@ import (
 	"github.com/weirswitch/weir/telemetry/sketch/packing"
 )
 
-// roundings are those that a budget chooses from, the finest first. What flows err by comes from the ratio, as it is that of the large flows' cells; the least
-// step saves as much for less, until it is about what small flows have (bench/results/scale/rounding.txt).
-var roundings = []Rounding{{2, 0}, {4, 0}, {4, 8}, {4, 16}, {4, 20}, {4, 24}, {4, 28}, {4, 32}, {6, 36}, {8, 40}, {12, 44}, {16, 48}}
+// roundings are those that a budget chooses from, the finest first. What flows err by comes first from the ratio, which is that of the large flows' cells; these are few,
+// so a fine one takes some percent more bytes. The least step saves most, until it is about what small flows have (bench/results/scale/ratio.txt).
+var roundings = []Rounding{{1, 0}, {1, 8}, {1, 16}, {1, 20}, {1, 24}, {1, 26}, {1, 28}, {1, 32}, {2, 36}, {4, 40}, {8, 44}, {16, 48}}
 
-// Useful is the rounding beyond which a finer one tells little: answers about flows on paths of five switches err by about a fifth more than those of whole cells.
+// Useful is the rounding beyond which a finer one tells little: answers about flows on paths of five switches err by some percent more than those of whole cells, of CountMin
+// by two thirds.
 var Useful = roundings[6]
 
 // sampledCells is of how many cells a record's size is estimated.
