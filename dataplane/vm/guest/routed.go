@@ -152,7 +152,7 @@ func (r *running) bridgedAndRouted(ctx context.Context) (text string, err error)
 		return lab.Stack{Namespace: h.Namespace, Address: address}
 	}
 	small := append(pingSizes[:len(pingSizes)-1:len(pingSizes)-1], qinqMTU)
-	// A router asks for a station once a second, and an emulated NIC loses questions: the first answer is waited for.
+	// A router asks for a station once a second, and the first questions may be lost: the first answer is waited for.
 	reach := func(from, to netip.Addr, sizes ...int) func() error {
 		return func() error {
 			if err := r.settleBetween(ctx, stack(a, from), stack(b, to)); err != nil {
