@@ -1,0 +1,36 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestRoutedInterfaceElsewhere: a stage that would wait for packets of a routed interface is refused with what to name instead.
+func TestRoutedInterfaceElsewhere(t *testing.T) {
+	const base = `
+[switch]
+name = "edge"
+graph = ["parse", "policer", "l2", "l3", "irb", "mirror"]
+[[port]]
+interface = "eth0"
+[[port]]
+interface = "eth1"
+[[port]]
+name = "irb-blue"
+driver = "irb"
+[[stages.l2.domain]]
+name = "blue"
+ports = ["eth0", "irb-blue"]
+`
+	for _, more := range []string{
+		"[[stages.policer.port]]\nport = \"irb-blue\"\nrate_bits = 1_000_000\n",
+		"[[stages.mirror.session]]\nports = [\"irb-blue\"]\nto = \"eth1\"\n",
+		"[[stages.mirror.session]]\nports = [\"eth0\"]\nto = \"irb-blue\"\n",
+	} {
+		_, err := Parse([]byte(base + more))
+		if err == nil || strings.Count(err.Error(), "\n") != 0 ||
+			!strings.Contains(err.Error(), `"irb-blue" is a routed interface, which has no packets of its own: name the ports of its domain`) {
+			t.Errorf("%s: %v", more, err)
+		}
+	}
+}
