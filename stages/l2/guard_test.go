@@ -152,3 +152,32 @@ func TestGuardConfig(t *testing.T) {
 		}
 	}
 }
+
+// TestGuardOfRoutersPort: a BPDU blocks a port that is the router's alone, too, and what it receives goes nowhere.
+func TestGuardOfRoutersPort(t *testing.T) {
+	c := DefaultConfig()
+	c.BPDUGuard = []string{"p0"}
+	m := newModule(t, c, "p0", "p1")
+	m.joined = true
+	m.Route([]pipeline.RoutedPort{{Port: 0, MAC: MAC{2, 0, 0, 0, 0, 1}}})
+	s := m.Stage(0).(*stage)
+	b := newBatch(t, 4)
+	b.Now = 1_000_000_000_000
+	send := func(dst MAC) packet.Reason {
+		p := addPacket(t, b, 0, ether(dst, MAC{2, 0, 0, 0, 0, 9}, 0x0800, 60))
+		s.Process(b)
+		reason := p.Reason
+		release(b)
+		return reason
+	}
+	if reason := send(MAC{2, 0, 0, 0, 0, 1}); reason != 0 {
+		t.Fatalf("a packet for the router is dropped: %v", reason)
+	}
+	send(MAC{0x01, 0x80, 0xc2, 0, 0, 0})
+	m.mu.Lock()
+	m.guard(b.Now)
+	m.mu.Unlock()
+	if reason := send(MAC{2, 0, 0, 0, 0, 1}); reason != reasonBPDU {
+		t.Errorf("behind a BPDU a packet for the router has reason %v", reason)
+	}
+}

@@ -66,7 +66,7 @@ func (m *Module) newSettings(c *Config, p *plan, names []string) *settings {
 	ports := slices.Clone(p.ports)
 	for _, r := range m.router {
 		switch {
-		case int(r.Port) >= len(ports):
+		case int(r.Port) >= len(ports), ports[r.Port].blocked != 0: // what a guard has blocked takes nothing for the router either
 		case ports[r.Port].routed:
 			ports[r.Port].owned = true
 		default:

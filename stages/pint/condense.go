@@ -26,8 +26,9 @@ type condensing struct {
 	sent    uint64 // of these, as they are
 	on      bool
 	share   uint8
-	read    uint8 // what workers were asked for, see worker.read
-	most    uint8 // the largest weight in the slice
+	read    uint8  // what workers were asked for, see Module.read
+	most    uint8  // the largest weight in the slice
+	local   uint64 // packets from edge to edge until the last slice ended
 	plans   map[uint16]*sink.Condenser
 	last    lastCondenser
 
@@ -41,9 +42,8 @@ type lastCondenser struct {
 }
 
 const (
-	// readDigests is how many digests of a slice a sink that condenses reads at most, but for those that came over a wire: of packets from edge to edge
-	// it then reads a share. A path of one switch is known from one digest, and quantiles do not need more; reading one costs as much as
-	// two stages.
+	// readDigests is how many digests of packets from edge to edge a sink that condenses reads in a slice, about: if more such packets come
+	// it reads a share. Their path is known, quantiles do not need more, and reading one costs as much as two stages.
 	readDigests = 1 << 18
 
 	resume = 0.7
@@ -102,6 +102,25 @@ func (c *condensing) take(r *record) (export, sampled bool) {
 	return true, true
 }
 
+// locals is how many packets went from edge to edge since it was last called: read or not, so that what is read does not decide how many
+// are to be.
+func (c *condensing) locals() uint64 {
+	before := c.local
+	c.local = 0
+	for _, s := range c.module.stages {
+		c.local += s.counters.published[local].Load()
+	}
+	return c.local - before
+}
+
+// idle is called when no digest came for a slice.
+func (c *condensing) idle() {
+	c.demand, c.useful = 0, 0
+	if c.locals(); c.read > 0 {
+		c.ask(0)
+	}
+}
+
 // ask tells the workers to record those of 1 of 2^read of the packets from edge to edge.
 func (c *condensing) ask(read uint8) {
 	c.read = read
@@ -118,7 +137,7 @@ func (c *condensing) condenser(id uint16) *sink.Condenser {
 		if p.ID == id {
 			// Its queries were found good with these when the configuration was read.
 			made, _ = sink.NewCondenser(p, sink.CondenserConfig{
-				MaxFlows: c.module.config.MaxFlows, Partitions: envelope.Partitions,
+				MaxFlows: c.module.config.MaxFlows, Partitions: envelope.Partitions, Switch: uint64(c.module.env.ID),
 				Decoder: sink.DecoderConfig{Values: c.module.config.Switches, Topology: c.module.loaded.topology},
 			})
 		}
@@ -165,13 +184,14 @@ func (c *condensing) turn(next int64, attach func(plan uint16, partition int, sl
 			}
 		}
 	}
+	locals := c.locals()
 	switch {
 	case !c.on:
 		c.plans, c.last = nil, lastCondenser{} // their memory is not needed
 	case c.digests > 0: // else as many may come as in the slice before
 		// Not below what workers were asked for until now, as those packets are still on their way.
 		c.share = max(sink.Share(c.digests, digests), c.read)
-		read := min(sink.Share(c.digests, readDigests), c.share, pint.MaxRead)
+		read := min(sink.Share(locals, readDigests), c.share, pint.MaxRead)
 		if ending {
 			read = 0
 		}

@@ -213,7 +213,7 @@ func TestCondenseRead(t *testing.T) {
 			}
 			m.stages[0].Process(b)
 			total += packet.BatchSize
-			if done%(1<<18) == 0 {
+			if done%(1<<13) == 0 { // often, as an exporter does
 				m.Collect(b.Now, false, c.emit)
 			}
 		}
@@ -262,5 +262,48 @@ func TestCondenseRead(t *testing.T) {
 	}
 	if _, missed := c.check(); missed != 0 {
 		t.Errorf("%d digests are missed", missed)
+	}
+}
+
+// TestCondenseReadFew: of flows with few packets, too, a path is known where a share is read, and their values are counted; behind a silence all
+// packets are read again.
+func TestCondenseReadFew(t *testing.T) {
+	m := digestModule(t, true, 1)
+	m.condensing.on, m.condensing.share, m.condensing.slice = true, 5, 100
+	m.condensing.ask(3)
+	c := &collected{t: t}
+	r := rand.New(rand.NewPCG(28, 1))
+	const flows = 100
+	for i := range flows {
+		o := pint.Record{ID: r.Uint64(), TimeNs: 100<<sliceBits + uint64(i), Plan: m.plans[0].id, Hops: 1}
+		o.Flow = pint.FlowKey{Version: 4, Proto: 17, SrcPort: uint16(i), DstPort: 443}
+		v := pint.Observed{pint.SwitchID: 1, pint.HopLatency: 1000, pint.EgressUtilisation: 1000}
+		o.Digest = m.plans[0].encoder.Encode(o.ID, 1, 0, &v)
+		m.take(&record{Record: o, weight: 3})
+	}
+	m.Collect(101<<sliceBits+grace, false, c.emit)
+	known, unlocated, readings := 0, uint64(0), uint64(0)
+	for i := range c.batches {
+		if x := c.batches[i].Condensed; x != nil {
+			unlocated += x.Unlocated
+			for j := range x.Flows {
+				if slices.Equal(x.PathOf(&x.Flows[j]), []uint64{1}) && x.Flows[j].Packets == 8 && x.Flows[j].Changes == 0 {
+					known++
+				}
+			}
+			for _, v := range x.Values {
+				for _, n := range v.Counts {
+					readings += n.Count
+				}
+			}
+		}
+	}
+	if known != flows || unlocated != 0 || readings == 0 || readings%8 != 0 {
+		t.Errorf("of %d flows with one digest %d have their path; %d readings are without a switch, %d with", flows, known, unlocated, readings)
+	}
+	m.condensing.ask(3)
+	m.Collect(105<<sliceBits, false, c.emit)
+	if read := m.read.Load(); read != 0 {
+		t.Errorf("behind a silence workers are asked for 1 of 2^%d", read)
 	}
 }

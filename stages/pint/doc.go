@@ -56,7 +56,7 @@
 //
 // and of digests
 //
-//	sunk and local packets of known plans + loops found = records + lost records
+//	sunk and local packets of known plans + loops found = records + lost records + unread packets
 //	records = exported + unexported digests, where records are kept
 //
 // and beside that unknown plans, saturated hops, loops, and records that found

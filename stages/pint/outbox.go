@@ -68,7 +68,7 @@ func (m *Module) Collect(now int64, last bool, emit func(*envelope.Header, func(
 	if c := &m.condensing; c.digests > 0 && (last || now >= (c.slice+1)<<sliceBits+grace) {
 		c.turn(c.slice+1, b.attach(o, emit))
 	} else if c.digests == 0 && now >= (c.slice+2)<<sliceBits {
-		c.demand, c.useful = 0, 0 // no digest came for a slice
+		c.idle()
 	}
 	b.edges(now, last, o, emit)
 	if last && b.missed != 0 { // and no digest came behind them

@@ -178,10 +178,14 @@ func (p *hopPool) values() {
 					continue
 				}
 				t := p.at(hopPlace{known: true, sw: v.Switch})
-				t.weight = max(t.weight, x.Condensed.Read)
+				read := uint8(0)
+				if v.Switch == uint64(x.Switch) { // packets from edge to edge have no other
+					read = x.Condensed.Read
+				}
+				t.weight = max(t.weight, read)
 				for _, n := range v.Counts {
 					t.addMany(uint64(n.Code), n.Count)
-					p.d.Used += n.Count
+					p.d.Used += max(1, n.Count>>read)
 				}
 			}
 		}

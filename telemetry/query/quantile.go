@@ -69,6 +69,14 @@ type tally struct {
 	weight uint8 // a sample may stand for up to 2^weight of n
 }
 
+// samples is how many there were, about, where some stand for more of n.
+func (t *tally) samples() uint64 {
+	if t.n == 0 {
+		return 0
+	}
+	return t.independent()
+}
+
 // independent is how many samples n rests on at least: what bounds count.
 func (t *tally) independent() uint64 { return max(1, t.n>>t.weight) }
 
@@ -161,7 +169,7 @@ func (t *tally) places(ranks []float64) []place {
 // stats are the quantiles with bounds that hold, all of them together, with a
 // probability of 1 - delta.
 func (t *tally) stats(c *coding, ranks []float64, delta float64) ValueStats {
-	v := ValueStats{Samples: t.n, Quantiles: []QuantileValue{}}
+	v := ValueStats{Samples: t.samples(), Quantiles: []QuantileValue{}}
 	if t.n == 0 {
 		return v
 	}
@@ -217,7 +225,7 @@ func (t *tally) mean(c *coding, delta float64) (b Bounded, ok bool) {
 	}
 	n, samples := float64(t.n), float64(t.independent())
 	b.Value = sum / n
-	slack := math.Sqrt(max(squares-n*b.Value*b.Value, 0) / (n - 1) / samples / delta)
+	slack := math.Sqrt(max(squares-n*b.Value*b.Value, 0) / n / max(samples-1, 1) / delta)
 	b.Low, b.High = max(b.Value-slack, min(least, b.Value)), b.Value+slack
 	if slack == 0 { // all of one code
 		b.Low, b.High = min(least, b.Value), max(most, b.Value)

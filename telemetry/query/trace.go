@@ -71,7 +71,7 @@ type traced struct {
 }
 
 // trace decodes the digests of one flow, of which sinks have notes; every says to read one of so many. In slices of which a sink knows
-// the path, that is taken, since it read all digests. What is before, between and behind these is decoded: of it all digests are here.
+// the path, that is taken, since it read all digests, or, of packets from edge to edge, knows it. What is before, between and behind these is decoded: of it all digests are here.
 func (t *tracer) trace(records []pint.Record, notes []note, every int) *traced {
 	f := &traced{}
 	if !slices.ContainsFunc(notes, func(n note) bool { return n.path != nil }) {

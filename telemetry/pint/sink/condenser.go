@@ -19,9 +19,11 @@ type CondenserConfig struct {
 	Partitions int
 	// Decoder completes the path query of switches.
 	Decoder DecoderConfig
+	// Switch is the id of the sink's own switch.
+	Switch uint64
 }
 
-// Condenser reads all digests of a plan at the sink, and says in one pint.Condensed for each partition and slice what the digests do: the paths that
+// Condenser reads the digests of a plan at the sink, all or a share of those from edge to edge, and says in one pint.Condensed for each partition and slice what the digests do: the paths that
 // are certain, how many packets flows had, and what queries with a value at each hop read, by switch. A digest's code is of 8 bits at
 // most, so the counts of codes are all that quantiles over flows can be had from, and those of several sinks add up. It belongs to one
 // goroutine.
@@ -100,7 +102,8 @@ func NewCondenser(p *plan.Plan, c CondenserConfig) (*Condenser, error) {
 	return d, nil
 }
 
-// Add takes in a packet's digest, which is of the plan and counts for 2^weight packets, of which it alone was read.
+// Add takes in a packet's digest, which is of the plan and counts for 2^weight packets, of which it alone was read: from edge to edge of
+// the sink's own switch, which is the path then.
 func (c *Condenser) Add(o *pint.Record, weight uint8) {
 	n := uint64(1) << (weight & 63)
 	f := c.flows.at(&o.Flow, o.Flow.Hash(c.seed), &c.evicted)
@@ -111,16 +114,17 @@ func (c *Condenser) Add(o *pint.Record, weight uint8) {
 	part := &c.parts[f.partition]
 	part.packets += n
 	own := c.check < 0 || c.ofPath(f, o)
+	if own && weight > 0 && c.path >= 0 && !f.Certain() {
+		changes, strays := f.Changes, f.Strays
+		f.Flow = Known([]uint64{c.config.Switch}, c.decoder.doubt)
+		f.Flow.Packets, f.Changes, f.Strays = 1, changes, strays
+		c.flush(part, f)
+	}
 	if own && c.path >= 0 && (!f.Certain() || f.Hops() != int(o.Hops) || o.ID%verifyEach == 0) {
 		if r, ok := c.reader.Read(c.path, o); ok {
 			c.decoder.Add(&f.Flow, o.ID, r.Digest, int(o.Hops))
 		}
-		if f.Certain() && len(f.pending) > 0 {
-			for _, p := range f.pending {
-				c.count(part, f, p)
-			}
-			f.pending = nil
-		}
+		c.flush(part, f)
 	}
 	for _, q := range c.hops {
 		r, ok := c.reader.Read(q, o)
@@ -136,6 +140,17 @@ func (c *Condenser) Add(o *pint.Record, weight uint8) {
 			part.unlocated += n
 		}
 	}
+}
+
+// flush counts the readings that waited for the path, if it is certain.
+func (c *Condenser) flush(part *condensedPart, f *condensed) {
+	if !f.Certain() {
+		return
+	}
+	for _, p := range f.pending {
+		c.count(part, f, p)
+	}
+	f.pending = nil
 }
 
 // ofPath reports whether a packet took the path that the flow's other packets took.

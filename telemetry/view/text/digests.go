@@ -19,7 +19,7 @@ func digestLines(d *query.DigestBasis, listed int) []string {
 	}
 	text := []string{"", fmt.Sprintf("%s: %d with a digest, %s%d digests of plan %d, %d of use to its query %s", d.Of, d.FlowCount, of, d.Digests, d.Plan, d.Used, d.Query)}
 	if d.Share < 1 {
-		text = append(text, fmt.Sprintf("a budget left out digests: records have those of %.3g %% of the packets, and what the sinks read of all", 100*d.Share))
+		text = append(text, fmt.Sprintf("a budget left out digests: records have those of %.3g %% of the packets, and what the sinks read", 100*d.Share))
 	}
 	if d.Read < 1 {
 		text = append(text, fmt.Sprintf("of packets from edge to edge of one switch, sinks read %.3g %%: their numbers are estimates", 100*d.Read))
