@@ -103,10 +103,13 @@ control l2(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t
     apply {
         in_ports.apply();
         meta.bridge_vlan = pvid;
+        // A packet of no VLAN that ends within a tag is in none: padding would complete the tag.
+        bool cut = meta.fault == FAULT_VLAN_TRUNCATED;
         if (meta.flags & FLAG_VLAN != 0 && meta.vlan[11:0] != 0) {
             meta.bridge_vlan = meta.vlan[11:0];
+            cut = false;
         }
-        if (carried == 0) {
+        if (carried == 0 && !cut) {
             members.apply();
         }
         if (carried == 0) {

@@ -88,9 +88,9 @@ func (v *portVLANs) classify(p *packet.Packet) uint16 {
 	return v.pvid
 }
 
-// cutTag reports whether a packet ends within a tag that the port would take for none.
+// cutTag reports whether a packet of no VLAN ends within a tag, which the port would take for none.
 func (v *portVLANs) cutTag(p *packet.Packet) bool {
-	return header.IsVLAN(p.EtherType) && !v.transparent && !v.opaque && (v.untagged || !p.Flags.Has(packet.FlagVLAN))
+	return header.IsVLAN(p.EtherType) && !v.transparent && !v.opaque && (!p.Flags.Has(packet.FlagVLAN) || p.VLAN&vidMask == 0)
 }
 
 // refusal says why the port does not take a packet.
