@@ -19,9 +19,9 @@ import (
 
 // The tenants of the switch: the VRF red with its domain, and the default one with blue, green and two ports of the router.
 const (
-	nobody = 'n'
-	red    = 'r'
-	others = 'o'
+	noTenant = 'n'
+	red      = 'r'
+	others   = 'o'
 )
 
 // tagsOf returns the VLANs of a frame's tags, outer first, and -1 where a tag is cut off.
@@ -51,7 +51,7 @@ func tenantOf(port uint16, data []byte) (tenant byte, tags int) {
 	}
 	switch {
 	case len(vlans) == 0:
-		return nobody, 0
+		return noTenant, 0
 	case vlans[0] == 300:
 		return red, 1
 	case vlans[0] == 100 || vlans[0] == 200 || vlans[0] == 500:
@@ -59,7 +59,7 @@ func tenantOf(port uint16, data []byte) (tenant byte, tags int) {
 	case len(vlans) > 1 && vlans[0] == 400 && vlans[1] == 7:
 		return others, 2
 	}
-	return nobody, 0
+	return noTenant, 0
 }
 
 // forger makes hostile frames. Each has a mark with its tenant and number, where there is room.
@@ -128,7 +128,7 @@ func (f *forger) frame() arrival {
 		}
 	}
 	tenant, _ := tenantOf(port, append(bytes.Clone(head), 8, 0))
-	if f.IntN(2) == 0 && tenant != nobody {
+	if f.IntN(2) == 0 && tenant != noTenant {
 		src = f.attacker(tenant)
 		copy(head[6:], src[:])
 	} else if src[0] == 0x2e {
@@ -218,7 +218,7 @@ func TestForgedFrames(t *testing.T) {
 				t.Fatalf("behind %d frames: %x leaves by %d", n, o.data, o.port)
 			}
 			tenant, tags := tenantOf(o.port, o.data)
-			if tenant == nobody || len(tagsOf(o.data)) != tags {
+			if tenant == noTenant || len(tagsOf(o.data)) != tags {
 				t.Fatalf("behind %d frames: %s sends %x, with tags that are no subinterface's", n, portNames[o.port], o.data)
 			}
 			left[tenant]++

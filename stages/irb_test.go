@@ -361,7 +361,7 @@ func (s *plainSwitch) leave(port int, p plainPacket) {
 	s.out[port] = append(s.out[port], data)
 }
 
-// randomPacket is one of a station, an address of the router or nobody, to one of these, by any port and with any tags.
+// randomPacket is one of a station, an address of the router or an unknown one, to one of these, by any port and with any tags.
 func randomPacket(r *rand.Rand, hosts []host) arrival {
 	anyMAC := func() [6]byte {
 		switch r.IntN(8) {
@@ -516,7 +516,7 @@ func TestBridgeAndRouterReload(t *testing.T) {
 }
 
 // TestBridgeAndRouterARP: who asks for the router's address in a domain gets an answer there, and the domain's other stations hear the
-// question; a station that nobody knows is asked for in its domain alone.
+// question; an unknown station is asked for in its domain alone.
 func TestBridgeAndRouterARP(t *testing.T) {
 	c := routerConfig()
 	c.Neighbours, c.Routes, c.ICMPRate = nil, nil, 1000

@@ -37,30 +37,17 @@ func New[T any](size int) *Ring[T] {
 
 // Push adds a value. It reports false if the ring is full. Producer only.
 func (r *Ring[T]) Push(v T) bool {
-	at := r.Next()
+	at := r.Ahead(0)
 	if at == nil {
 		return false
 	}
 	*at = v
-	r.Commit()
+	r.Commit(1)
 	return true
 }
 
-// Next is where the next value is to be written, for large ones: in place, without a copy. It holds an old value. nil: the ring is full.
-// [Ring.Commit] gives it to the consumer. Producer only.
-func (r *Ring[T]) Next() *T {
-	tail := r.tail.Load()
-	if tail-r.seen > r.mask {
-		r.seen = r.head.Load()
-		if tail-r.seen > r.mask {
-			return nil
-		}
-	}
-	return &r.values[tail&r.mask]
-}
-
-// Ahead is where the value behind the next n is to be written, so that several can be prepared before [Ring.CommitAll] gives them to the
-// consumer together; nil: the ring has no room for it. Producer only.
+// Ahead is where the value behind the next n is to be written, in place, without a copy: it holds an old value. So several can be prepared
+// before [Ring.Commit] gives them to the consumer together. nil: the ring has no room for it. Producer only.
 func (r *Ring[T]) Ahead(n int) *T {
 	at := r.tail.Load() + uint32(n)
 	if at-r.seen > r.mask {
@@ -72,11 +59,8 @@ func (r *Ring[T]) Ahead(n int) *T {
 	return &r.values[at&r.mask]
 }
 
-// CommitAll adds the n values that were written where [Ring.Ahead] said for 0 to n-1. Producer only.
-func (r *Ring[T]) CommitAll(n int) { r.tail.Store(r.tail.Load() + uint32(n)) }
-
-// Commit adds the value that was written where [Ring.Next] said. Producer only.
-func (r *Ring[T]) Commit() { r.tail.Store(r.tail.Load() + 1) }
+// Commit adds the n values that were written where [Ring.Ahead] said for 0 to n-1. Producer only.
+func (r *Ring[T]) Commit(n int) { r.tail.Store(r.tail.Load() + uint32(n)) }
 
 // Drain calls f for each value that waits and returns how many there were.
 // Consumer only. The value is valid until f returns.

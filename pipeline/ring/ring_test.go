@@ -128,3 +128,38 @@ func BenchmarkPush(b *testing.B) {
 		}
 	}
 }
+
+// TestAhead: values that are prepared together arrive in order, once they are committed and not before, as far as the ring has room.
+func TestAhead(t *testing.T) {
+	r := New[int](8)
+	next, want := 0, 0
+	for round := range 100 {
+		n := 0
+		for ; n < 5; n++ {
+			at := r.Ahead(n)
+			if at == nil {
+				break
+			}
+			*at = next + n
+		}
+		if free := 8 - (next - want); n != min(5, free) {
+			t.Fatalf("round %d: room for %d of 5, and %d places are free", round, n, free)
+		}
+		if r.Len() != next-want {
+			t.Fatalf("round %d: %d values wait before they are committed, want %d", round, r.Len(), next-want)
+		}
+		r.Commit(n)
+		next += n
+		if round%3 == 0 {
+			r.Drain(func(v *int) {
+				if *v != want {
+					t.Fatalf("round %d: %d, want %d", round, *v, want)
+				}
+				want++
+			})
+		}
+	}
+	if want < 100 {
+		t.Errorf("%d values came", want)
+	}
+}

@@ -9,7 +9,7 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
-// A bridge domain is a VLAN of the bridge whose number nobody sees: its ports carry it untagged, and all others do not. So the table, floods
+// A bridge domain is a VLAN of the bridge whose number is not shown: its ports carry it untagged, and all others do not. So the table, floods
 // and guards know nothing of domains.
 
 // planDomains gives the domains numbers, and the ports their domains.
@@ -106,7 +106,7 @@ func (p *plan) join(c *Config, ports []pipeline.Port) error {
 			continue
 		}
 		switch parent := &p.ports[port.Parent]; {
-		case !set[ports[port.Parent].Name]: // what is not a subinterface's is nobody's
+		case !set[ports[port.Parent].Name]: // what is not a subinterface's is in no domain
 			*parent = portVLANs{pvid: noVLAN, outside: true}
 		case parent.has(port.VLAN):
 			f.add("port: %q carries VLAN %d, whose packets are those of %q: take it out of trunk", ports[port.Parent].Name, port.VLAN, port.Name)

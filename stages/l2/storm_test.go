@@ -10,7 +10,7 @@ import (
 const second = int64(1e9)
 
 // stormBatch fills a batch with packets from a port: so many to all, to a group,
-// to a station that nobody knows, and to one behind p1.
+// to an unknown station, and to one behind p1.
 func stormBatch(t testing.TB, b *packet.Batch, now int64, port uint16, broadcast, multicast, unknown, known int) {
 	t.Helper()
 	b.Now = now

@@ -43,7 +43,7 @@ func (s *stage) commit(n int) {
 			s.module.take(&s.held[i])
 		}
 	} else {
-		s.records.CommitAll(n)
+		s.records.Commit(n)
 	}
 	s.counters.now[recorded] += uint64(n)
 }
