@@ -96,6 +96,10 @@ type stage struct {
 	looks          // of the present batch
 	touched uint64 // see touch
 
+	asked, known uint32 // packets that the cache was asked about, and that it knew, of late
+	batches      uint32
+	futile       bool // it knew few
+
 	// shared: the worker publishes, control reads.
 	answer atomic.Pointer[answer]
 	began  atomic.Bool
@@ -111,7 +115,7 @@ type answer struct {
 
 // adopt goes over to new rules, and to a cache that is empty.
 func (s *stage) adopt(c *classifier) {
-	s.rules, s.hits, s.cache = c, c.hits[s.worker], nil
+	s.rules, s.hits, s.cache, s.futile = c, c.hits[s.worker], nil, false
 	if c.caches != nil {
 		s.cache = c.caches[s.worker]
 	}
@@ -126,9 +130,6 @@ func (s *stage) Process(b *packet.Batch) {
 	for first := 0; first < len(b.Pkts); first += packet.BatchSize {
 		pkts := b.Pkts[first:min(first+packet.BatchSize, len(b.Pkts))]
 		s.classify(b, c, pkts)
-		if len(s.cache) != 0 {
-			s.touched = s.touch(len(pkts))
-		}
 		s.decide(b, c, pkts)
 	}
 }
@@ -150,21 +151,26 @@ func (s *stage) classify(b *packet.Batch, c *classifier, pkts []packet.Packet) {
 		s.lives[n&maxLook] = uint8(i)
 		n++
 	}
-	c.classes(&s.looks, n)
-	if len(s.cache) == 0 {
+	lives := s.lives[:n]
+	if len(c.shortlists) != 0 {
+		lives = s.look(c, lives)
+	}
+	c.classes(&s.looks, lives, c.active)
+	if len(s.cache) == 0 || len(c.shortlists) != 0 {
 		return
 	}
-	for _, i := range s.lives[:n] {
+	for _, i := range lives {
 		s.keys[i&maxLook] = c.key(&s.tuples[i&maxLook])
 		s.sets[i&maxLook] = s.cache.index(s.keys[i&maxLook])
 	}
+	s.touched += s.touch(lives)
 }
 
-// touch loads the cache's lines of n packets. So short a loop has tens of loads in flight. What is
+// touch loads the cache's lines of packets. So short a loop has tens of loads in flight. What is
 // loaded is returned, mixed, for the loads to be of use.
-func (s *stage) touch(n int) (mix uint64) {
-	for _, at := range s.sets[:n] {
-		mix ^= s.cache[int(at)&(len(s.cache)-1)][0].key.low
+func (s *stage) touch(lives []uint8) (mix uint64) {
+	for _, i := range lives {
+		mix ^= s.cache[int(s.sets[i&maxLook])&(len(s.cache)-1)][0].key.low
 	}
 	return mix
 }
@@ -177,21 +183,14 @@ func (s *stage) decide(b *packet.Batch, c *classifier, pkts []packet.Packet) {
 		if p.Reason != 0 {
 			continue
 		}
-		v := s.verdict(c, i, uint64(p.WireLen))
+		v := s.decision(c, i, uint64(p.WireLen))
 		h := &hits[v]
 		h.packets++
 		h.bytes += uint64(p.WireLen)
-		if !c.permits(v) {
+		if c.denies[v] {
 			b.Drop(p, c.reason(v, &s.fields[i]))
 		}
 	}
-}
-
-func (c *classifier) permits(rule uint32) bool {
-	if rule == uint32(len(c.rules)) {
-		return c.permit
-	}
-	return c.rules[rule].action == actionPermit
 }
 
 // reason says why a packet is denied.
@@ -202,11 +201,22 @@ func (c *classifier) reason(rule uint32, f *fields) packet.Reason {
 	return reasonDenied
 }
 
-// verdict finds the rule that decides about packet i, and counts for the rules that only count.
+// decision finds the rule that decides about packet i, and counts for the rules that only count.
+func (s *stage) decision(c *classifier, i int, bytes uint64) uint32 {
+	if len(c.shortlists) == 0 || !s.short[i] {
+		return s.verdict(c, i, bytes)
+	}
+	if c.counting {
+		s.countListed(c, i, bytes)
+	}
+	return s.decides[i]
+}
+
+// verdict is decision by the rows of all fields, or by the cache.
 func (s *stage) verdict(c *classifier, i int, bytes uint64) uint32 {
 	f, t := &s.fields[i], &s.tuples[i]
 	var set *cacheSet
-	if len(s.cache) != 0 {
+	if len(s.cache) != 0 && len(c.shortlists) == 0 {
 		set = &s.cache[int(s.sets[i])&(len(s.cache)-1)]
 		if v := set.lookup(s.keys[i]); v != nil {
 			s.count(v, bytes)

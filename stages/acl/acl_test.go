@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,25 +18,42 @@ func TestTwin(t *testing.T) {
 	const packets = 1_000_000
 	b := newBatch(t)
 	done := 0
+	var ways [4]int // by shortlists and by rows, each without a cache and with one
 	for seed := uint64(0); done < packets; seed++ {
 		r := rand.New(rand.NewPCG(seed, 11))
 		c := Config{Default: pick(r, Permit, Deny)}
 		for range pick(r, 0, 1, 10, 63, 64, 65, 300, 700) {
 			c.Rules = append(c.Rules, randomRule(r))
 		}
+		if seed%3 == 0 { // such that a flow's packets are known by addresses and ports
+			for i := range c.Rules {
+				rule := &c.Rules[i]
+				rule.SrcMAC, rule.DstMAC, rule.VLAN = "", "", ""
+				if rule.Action == Count {
+					rule.Action = Deny
+				}
+			}
+		}
 		m := newModule(t, c)
 		set, err := c.compile(pipeline.PortNames(m.env.Ports))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sets := pick(r, 0, 1, 16, 1024); sets != 0 {
-			m.rules.Load().remember(1, sets)
+		rules := m.rules.Load()
+		if r.IntN(4) == 0 {
+			rules.shortlists = nil
+		}
+		if rules.caches = nil; r.IntN(4) != 0 {
+			rules.remember(1, pick(r, 1, 16, 1024))
+		}
+		if len(rules.shortlists) != 0 {
+			ways[len(rules.caches)]++
 		} else {
-			m.rules.Load().caches = nil
+			ways[2+len(rules.caches)]++
 		}
 		s := m.Stage(0).(*stage)
 		want := make([]hit, len(set.rules)+1)
-		for range 600 {
+		for range 100 {
 			for i := range b.Pkts {
 				randomPacket(r, b, i)
 			}
@@ -55,6 +73,10 @@ func TestTwin(t *testing.T) {
 			}
 		}
 	}
+	if slices.Contains(ways[:], 0) {
+		t.Errorf("a way was not gone: %v", ways)
+	}
+	t.Log(ways)
 }
 
 // walk is the slow twin: it returns the packet's fate and counts it.
@@ -240,14 +262,17 @@ func TestExplain(t *testing.T) {
 }
 
 func TestDoesNotAllocate(t *testing.T) {
-	for _, rules := range []int{10, 1000} {
-		s, b := benchStage(t, rules)
-		if rules == 1000 {
+	for way := range 4 {
+		s, b := benchStage(t, 1000)
+		if way&1 != 0 {
+			s.rules.shortlists = nil
+		}
+		if way&2 != 0 {
 			s.rules.remember(1, 16)
 			s.adopt(s.rules)
 		}
 		if n := testing.AllocsPerRun(100, func() { revive(b); s.Process(b) }); n != 0 {
-			t.Errorf("%d rules: %v allocations", rules, n)
+			t.Errorf("%v allocations; rows %v, a cache %v", n, way&1 != 0, way&2 != 0)
 		}
 	}
 }

@@ -15,6 +15,8 @@ const cacheSets = 1 << 15
 const (
 	cacheFromWords    = 256
 	cacheFromExpected = 4
+	// cacheFromCandidates is the same for shortlists.
+	cacheFromCandidates = 4
 )
 
 // cache maps combinations of classes to verdicts. It is one worker's alone, and dies with the
@@ -97,7 +99,11 @@ func (c *classifier) layOutKey() bool {
 // remember gives each worker a cache of a power of two of lines.
 func (c *classifier) remember(workers, sets int) {
 	c.caches = nil
-	if !c.layOutKey() {
+	fits := c.layOutKey
+	if len(c.shortlists) != 0 {
+		fits = c.layOutFlowKey
+	}
+	if !fits() {
 		return
 	}
 	for range workers {
@@ -105,8 +111,11 @@ func (c *classifier) remember(workers, sets int) {
 	}
 }
 
-// cachePays reports whether a look into a cache costs less than the AND of the rows.
+// cachePays reports whether a look into a cache costs less than the shortlists, or the AND of the rows.
 func (c *classifier) cachePays() bool {
+	if len(c.shortlists) != 0 {
+		return c.candidates > cacheFromCandidates
+	}
 	return c.words > cacheFromWords || c.expected() > cacheFromExpected
 }
 

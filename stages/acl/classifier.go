@@ -83,11 +83,19 @@ type classifier struct {
 	srcMACs, dstMACs macTable
 	// verify marks rules of which the classes say less than the whole.
 	verify  []bool
+	denies  []bool  // by rule; the default behind the rules
 	hits    [][]hit // by worker, by rule; the default behind the rules
 	looksIn bool    // a rule has ports or flags
 	// caches are the workers', where they pay; else there are none.
 	caches   []cache
 	keyShift [numFields]uint8 // where a field's class is in a key
+
+	shortlists []shortlist // none: all packets are left to the rows
+	filters    []filter    // by rule
+	listed     []int       // the shortlists' fields
+	counting   bool        // there are rules that only count
+	candidates float64     // of a packet, in all shortlists together
+	flowMask   uint64      // see flowKey
 }
 
 // hit counts what a rule matched. One worker writes it.
@@ -101,6 +109,10 @@ func newClassifier(set *ruleSet, ports, workers int) *classifier {
 		ruleSet: *set, words: words, sums: (words + 63) / 64,
 		verify: make([]bool, len(set.rules)), hits: make([][]hit, workers), looksIn: set.inspects(),
 	}
+	for i := range set.rules {
+		c.denies = append(c.denies, set.rules[i].action == actionDeny)
+	}
+	c.denies = append(c.denies, !set.permit)
 	for w := range c.hits {
 		n := len(set.rules) + 1
 		c.hits[w] = make([]hit, n, (n+3)&^3) // whole cache lines, not shared with the next worker's
@@ -138,6 +150,7 @@ func newClassifier(set *ruleSet, ports, workers int) *classifier {
 	}
 	// The AND of the rows ends the sooner the fewer rules the first of them leave.
 	slices.SortStableFunc(c.active, func(a, b int) int { return cmp.Compare(c.density(a), c.density(b)) })
+	c.shorten()
 	if c.cachePays() {
 		c.remember(workers, cacheSets)
 	}

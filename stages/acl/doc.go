@@ -19,10 +19,14 @@
 // values that the same rules match. A class has a bit per rule, and a second, short row
 // with a bit per 64 of these, so the rules that match a packet are the AND of
 // one row per field, of which nearly all words are skipped (Baboescu and Varghese,
-// "Scalable Packet Classification", SIGCOMM 2001). Where rows are long, or
-// rules overlap by the thousand, a per-worker cache maps the combination of classes to its
-// rule; that is exact, and it holds far more packets than a cache of flows, as whole
-// prefixes and port ranges fall into one class.
+// "Scalable Packet Classification", SIGCOMM 2001).
+//
+// Most sets of rules need no rows, as a port, a prefix or a protocol leaves a handful of rules: they have
+// shortlists (see shortlist), from which the first rule that matches is taken by comparing. The rows have what is
+// left: sets of rules of which no field tells much, and packets that could not be parsed.
+//
+// Where finding a rule costs much, a per-worker cache has the rules of flows, or those of combinations of classes where there are no
+// shortlists. Both are exact. A cache that knows few packets is asked only now and then.
 //
 // Control replaces all rules at once (Module.SetConfig): workers see the old ones
 // or the new ones, never a mixture.

@@ -27,12 +27,17 @@ type looks struct {
 	keys   [packet.BatchSize]key
 	sets   [packet.BatchSize]uint32
 	lives  [packet.BatchSize]uint8 // the numbers of packets that are looked up
+
+	short   [packet.BatchSize]bool // the shortlists have the packet's rule
+	spans   [maxShortlists][packet.BatchSize]span
+	counted [maxShortlists][packet.BatchSize]span // the same, whole; not filled if no rule only counts
+	probes  [packet.BatchSize]probe
+	decides [packet.BatchSize]uint32
 }
 
-// classes looks up the classes of the fields of the first n of l.lives.
-func (c *classifier) classes(l *looks, n int) {
-	lives := l.lives[:n]
-	for _, k := range c.active {
+// classes looks up the classes of some fields of the packets.
+func (c *classifier) classes(l *looks, lives []uint8, of []int) {
+	for _, k := range of {
 		switch k {
 		case fieldInPort:
 			for _, i := range lives {

@@ -48,12 +48,12 @@ func TestManyRules(t *testing.T) {
 			srcMAC: r.srcMAC.bits, src: r.src.Addr(), dst: r.dst.Addr(), proto: 6, ports: true,
 			dstPort: r.dstPort.low, etherType: 0x0800, vlan: vlanNone, flags: 2,
 		}
-		rules.classes(l, 1)
+		rules.classes(l, l.lives[:1], rules.active)
 		if v, _, pure := rules.find(f, tuple, 0); v.rule != uint32(i) || !pure {
 			t.Fatalf("a packet of rule %d meets rule %d", i, v.rule)
 		}
 		f.dstPort++
-		rules.classes(l, 1)
+		rules.classes(l, l.lives[:1], rules.active)
 		if v, _, _ := rules.find(f, tuple, 0); v.rule != uint32(len(rules.rules)) {
 			t.Fatalf("a packet of no rule meets rule %d", v.rule)
 		}
