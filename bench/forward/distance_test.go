@@ -1,0 +1,32 @@
+package forward
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestRoundTrip: a line goes to and fro between two cores, a core that is none is an error and no endless loop, and no thread keeps a
+// binding.
+func TestRoundTrip(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("needs two cores")
+	}
+	cores := defaultCores()
+	ns, err := roundTrip(cores.Source, cores.Device)
+	if err != nil || ns <= 0 {
+		t.Errorf("%g ns, %v", ns, err)
+	}
+	t.Logf("%.0f ns", ns)
+	for _, wrong := range [][2]int{{cores.Source, 1023}, {1023, cores.Device}} {
+		if _, err := roundTrip(wrong[0], wrong[1]); err == nil || !strings.Contains(err.Error(), "round trip between cores") {
+			t.Errorf("cores %v: %v", wrong, err)
+		}
+	}
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil || set.Count() < 2 {
+		t.Errorf("this thread is bound to %d cores, %v", set.Count(), err)
+	}
+}
