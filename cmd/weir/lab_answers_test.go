@@ -232,15 +232,14 @@ func TestSpineLeafLab(t *testing.T) {
 	}
 	netnstest.Require(t)
 	file := smallLab(t, "spineleaf", "count = 60_000", "count = 20_000", "flows = 5000", "flows = 2000")
-	o, records := undisturbedRun(t, file)
+	o, records := countedRun(t, file)
 	for _, c := range o.Account.Checks {
 		if !c.OK {
 			t.Errorf("%+v", c)
 		}
 	}
 	for _, r := range o.Answers.Rows {
-		// The entropy is compared by a tenth below: how the epochs fall decides how far off it is.
-		if !r.OK && r.Kind != query.KindEntropy {
+		if !r.OK {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -271,6 +270,25 @@ func TestSpineLeafLab(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 	withoutSwitch(t, records, file)
+}
+
+// countedRun runs a lab until the switches counted almost every packet in their sketch: on a busy machine all switches of a path may be too late for
+// the same epoch. The answer must say so, and its bounds hold, in each run.
+func countedRun(t *testing.T, file string) (o labOutcome, records string) {
+	t.Helper()
+	for range freshRuns {
+		o, records := undisturbedRun(t, file)
+		n := o.find(t, query.KindEntropy, "").Numbers
+		if n["truth"] < n["low"] || n["truth"] > n["high"] {
+			t.Errorf("%v", n)
+		}
+		if n["uncounted_low"] == 0 {
+			return o, records
+		}
+		t.Logf("the machine was too busy: at least %.0f packets are in no estimate; the entropy is %.2f, the answer %.2f (%.2f to %.2f)", n["uncounted_low"], n["truth"], n["value"], n["low"], n["high"])
+	}
+	t.Fatalf("the machine was too busy in all of %d runs", freshRuns)
+	return o, records
 }
 
 // withoutSwitch takes a switch's records away: the flows' estimates are still within their bounds.

@@ -82,6 +82,7 @@ type Asker struct {
 	missing []Missing            // scratch memory of AddEach
 
 	dispersions map[idEpoch]float64 // that were asked for
+	gaps        map[uint64]bool     // epochs in which there is no record of some flow that frequencies asked about
 }
 
 // Asker returns a new one, for the records that there are now.
@@ -137,13 +138,23 @@ func (a *Asker) frequencies(q Query, flows []uint64, paths Paths, f func(flow ui
 		clear(sums)
 		for e := a.skip(q.From, q.To); e < q.To; e = a.skip(e+1, q.To) {
 			for i, flow := range some {
-				a.Add(&sums[i], q, flow, e, paths)
+				if !a.Add(&sums[i], q, flow, e, paths) {
+					a.gap(e)
+				}
 			}
 		}
 		for i, flow := range some {
 			f(flow, sums[i].Answer(q))
 		}
 	}
+}
+
+// gap notes an epoch in which there is no record of a flow.
+func (a *Asker) gap(epoch uint64) {
+	if a.gaps == nil {
+		a.gaps = map[uint64]bool{}
+	}
+	a.gaps[epoch] = true
 }
 
 // Sum is what the epochs so far say of a flow. The zero value has none. Where records of an epoch are dropped when the
@@ -156,11 +167,13 @@ type Sum struct {
 	rounded               float64 // of a minimum, the sum of composed.rounded, else of its squares
 }
 
-// Add adds an epoch to a sum: what records of the query's sketch say of the flow.
-func (a *Asker) Add(r *Sum, q Query, flow, epoch uint64, paths Paths) {
-	if c, ok := a.epoch(q, flow, epoch, paths, &r.sum.Missing); ok {
+// Add adds an epoch to a sum: what records of the query's sketch say of the flow. false: there is no record of it.
+func (a *Asker) Add(r *Sum, q Query, flow, epoch uint64, paths Paths) bool {
+	c, ok := a.epoch(q, flow, epoch, paths, &r.sum.Missing)
+	if ok {
 		r.add(&c, a.compose.minimum)
 	}
+	return ok
 }
 
 // Composed is a sum, and how its epochs are composed.

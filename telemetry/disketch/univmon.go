@@ -2,7 +2,9 @@ package disketch
 
 import (
 	"errors"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/weirswitch/weir/telemetry/sketch/univmon"
 )
@@ -17,6 +19,12 @@ type Summary struct {
 	sample *univmon.Sample
 	// Flows is how many candidates had an estimate.
 	Flows int
+	// Gaps are the epochs, in order, in which there is no record of some candidate: what it sent then is in no sum. Skipped says that
+	// there are more, without any record at all.
+	Gaps    []uint64
+	Skipped bool
+	// Largest is an upper bound of the largest flow's value.
+	Largest float64
 	// noise is the mean of the variances of the flows' values.
 	noise   float64
 	values  float64
@@ -48,11 +56,16 @@ func (r *Records) Summarise(q Query, k int, candidates []uint64, paths Paths) (*
 		if f.Covered == 0 {
 			return
 		}
+		s.Largest = max(s.Largest, f.High)
 		flows = append(flows, univmon.Flow{Hash: flow, Level: rows.level(flow), Value: f.Value})
 		s.noise += f.variance
 		s.values += max(f.Value, 1)
 	})
 	s.Flows, s.flows = len(flows), flows
+	s.Gaps = slices.Sorted(maps.Keys(a.gaps))
+	for e := q.From; e < q.To && !s.Skipped; e++ {
+		s.Skipped = a.skip(e, q.To) != e
+	}
 	s.sample = univmon.NewSample(k, flows)
 	return s, nil
 }
@@ -96,6 +109,12 @@ func (s *Summary) Entropy(total float64) Estimate {
 		total, _ = s.sample.Total()
 	}
 	return s.widen(estimate(s.sample.Entropy(total)))
+}
+
+// LogSum is the sum over all flows of v log2 v, v their values: that by which the entropy is less than the logarithm of their total.
+func (s *Summary) LogSum() float64 {
+	sum, _ := s.sample.Sum(func(v float64) float64 { return v * math.Log2(v) })
+	return sum
 }
 
 func estimate(value, stderr float64) Estimate { return Estimate{value, stderr} }

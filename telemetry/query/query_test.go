@@ -109,8 +109,26 @@ func newTraffic(t testing.TB) *traffic {
 	return newTrafficOf(t, hash.XX)
 }
 
-// newTrafficOf runs 60,000 packets through samplers and fragments of a hash family.
+// newTrafficOf runs 60,000 packets through samplers and fragments of a hash family. One record got lost.
 func newTrafficOf(t testing.TB, family hash.Family) *traffic {
+	t.Helper()
+	return newTrafficLosing(t, family, func(sw uint32, epoch uint64) loss {
+		return map[bool]loss{true: lostRecord}[sw == 2 && epoch == 1]
+	})
+}
+
+// loss is what becomes of a fragment's record.
+type loss int
+
+const (
+	lostNothing loss = iota
+	lostRecord       // it does not come
+	lostPart         // the switch was not there for all of its slice
+	lostPackets      // the switch had no room to count each second packet
+)
+
+// newTrafficLosing is newTrafficOf with other losses.
+func newTrafficLosing(t testing.TB, family hash.Family, losses func(sw uint32, epoch uint64) loss) *traffic {
 	t.Helper()
 	out := &traffic{store: &store.Store{}, packets: map[Key]float64{}, bytes: map[Key]float64{}}
 	r := rand.New(rand.NewPCG(3, 4))
@@ -131,7 +149,8 @@ func newTrafficOf(t testing.TB, family hash.Family) *traffic {
 			counters[sw].Begin(f.Begin(epoch), 0)
 		}
 		engine := Engine{FlowSeed: 5}
-		for range 20_000 {
+		missed := map[uint32]uint64{}
+		for i := range 20_000 {
 			k := key(int(math.Pow(float64(testFlows), r.Float64())) - 1)
 			id, length := r.Uint64(), 60+uint32(r.IntN(1400))
 			out.packets[k]++
@@ -142,6 +161,10 @@ func newTrafficOf(t testing.TB, family hash.Family) *traffic {
 				out.hops++
 				samplers[sw].Add(id, length, &k)
 				flows[sw].Add(Hash(family, k, 77), 1, &k)
+				if i%2 == 0 && losses(sw, epoch) == lostPackets {
+					missed[sw]++
+					continue
+				}
 				counters[sw].Add(engine.FlowID(family, k), 1, false)
 			}
 		}
@@ -151,10 +174,15 @@ func newTrafficOf(t testing.TB, family hash.Family) *traffic {
 			h.Instance = 1
 			add(t, out.store, h, flows[sw].Sample().AppendBinary)
 			h.Kind, h.Instance = record.DiSketch, 0
-			if sw == 2 && epoch == 1 {
-				continue // this one got lost
+			h.Missed = missed[sw]
+			r := counters[sw].Record()
+			switch losses(sw, epoch) {
+			case lostRecord:
+				continue
+			case lostPart:
+				h.Partial, r.Partial = true, true
 			}
-			add(t, out.store, h, counters[sw].Record().AppendBinary)
+			add(t, out.store, h, r.AppendBinary)
 		}
 	}
 	out.store.Sort()

@@ -277,6 +277,9 @@ type Entropy struct {
 	Unlocated   int      `json:"unlocated"`       // of these, without a known path
 	TotalSample *Bounded `json:"total,omitempty"` // the volume that was used, of the sample
 	Absent      []Absent `json:"absent"`
+	// Uncounted is what is in no estimate, in Unit: records of it did not come or are of a part of their subepoch, a switch did not count it, or the path of its flow is
+	// not known. The bounds hold whatever flows it is of. Without samples it does not include what was in records that did not come: Absent names these.
+	Uncounted *Bounded `json:"uncounted,omitempty"`
 }
 
 // Entropy asks the fragments of a UnivMon sketch.
@@ -306,29 +309,101 @@ func (e *Engine) Entropy() (*Entropy, error) {
 	a.Flows = e.around(sum.Cardinality(), s.Confidence)
 	a.F2 = e.around(sum.SecondMoment(), s.Confidence)
 	a.Absent = e.absent(sum.Missing)
-	if l.unlocated > 0 && len(e.Store.Unreached()) > 0 {
-		e.openAbove(s, a)
-	}
+	e.allow(s, a, sum)
 	return a, nil
 }
 
-// openAbove makes the bounds of an entropy hold although the paths of some flows could not be asked for: these may be any of all packets
-// that the fragments saw.
-func (e *Engine) openAbove(s *sketch, a *Entropy) {
-	packets := uint64(0)
-	for i := range e.Store.Fragments {
-		f := &e.Store.Fragments[i]
-		if f.ID.Sketch == s.query.Sketch && f.Overlaps(s.Window) {
-			packets += max(f.Packets, f.Seen)
+// allow makes the bounds hold although something of the packets is in no estimate, if so: all records of a flow's path lack an epoch, as they did not come or are of a part
+// of their subepoch; a switch had no room to count; or the paths of flows are not known. The packets may be of any flows: of as many new ones as there are packets,
+// or all of the largest one.
+func (e *Engine) allow(s *sketch, a *Entropy, sum *disketch.Summary) {
+	if a.Uncounted = e.uncounted(s, a, sum); a.Uncounted == nil {
+		return
+	}
+	counted, out := e.around(sum.Total(), s.Confidence), a.Uncounted.High
+	most := counted.High + out
+	if a.TotalSample != nil {
+		most = a.TotalSample.High
+	}
+	most = max(most, 1)
+	// The entropy grows with a total that other flows add to, and falls with one that the largest flow does.
+	bits, slack := max(math.Log2(most)-sum.LogSum()/most, 0), a.Bits.High-a.Bits.Value
+	with, largest := sum.Largest+out, sum.Largest
+	a.Bits.Value = sum.Entropy(0).Value
+	a.Bits.Low = min(a.Bits.Low, max(bits-slack-(surprise(with)-surprise(largest))/most, 0), a.Bits.Value)
+	a.Bits.High = max(a.Bits.High, bits+slack, a.Bits.Value)
+	a.Flows.High += out
+	a.F2.High += with*with - largest*largest
+}
+
+// surprise is v log2 v, of a value of at least 1.
+func surprise(v float64) float64 { return v * math.Log2(max(v, 1)) }
+
+// uncounted is what is in no estimate; nil: everything is.
+func (e *Engine) uncounted(s *sketch, a *Entropy, sum *disketch.Summary) *Bounded {
+	counted := e.around(sum.Total(), s.Confidence)
+	missed, passed, all := e.passedUnseen(s, sum.Gaps)
+	known := missed + passed
+	if a.TotalSample == nil {
+		switch {
+		case a.Unlocated > 0:
+			out := max(all-counted.Low, 0)
+			return &Bounded{min(max(all-counted.High, 0), out), 0, out}
+		case known > 0:
+			return &Bounded{known, 0, known}
+		}
+		return nil
+	}
+	short := Bounded{max(a.TotalSample.Value-counted.Value, 0), max(a.TotalSample.Low-counted.High, 0), max(a.TotalSample.High-counted.Low, 0)}
+	switch {
+	case a.Unlocated > 0 || short.Low > 0 || sum.Skipped:
+		return &short
+	case known > 0:
+		return &Bounded{min(short.Value, known), 0, min(short.High, known)}
+	}
+	return nil
+}
+
+// passedUnseen is what fragments missed in records that estimates take, what at most passed in gaps, and all that passed the fragments;
+// in the sketch's unit, each packet once for each switch that it passed. In gaps that is what samples count exactly, or where there are none what the records say that estimates do not take.
+func (e *Engine) passedUnseen(s *sketch, gaps []uint64) (missed, passed, all float64) {
+	packet, sampled := 1.0, false
+	if s.unit == disketch.Bytes {
+		packet = mostBytes
+	}
+	length := int64(s.epochs.Nanoseconds())
+	within := func(o *store.Origin) bool {
+		i, found := slices.BinarySearch(gaps, uint64(max(o.From, 0)/length))
+		return found || i < len(gaps) && int64(gaps[i])*length < o.To
+	}
+	for i := range e.Store.Samples {
+		x := &e.Store.Samples[i]
+		if x.Unit == oblivious.Flows || !x.Overlaps(s.Window) {
+			continue
+		}
+		if sampled = true; within(&x.Origin) {
+			passed += packet * float64(x.Missed)
+			if s.unit == disketch.Bytes {
+				passed += float64(x.Bytes)
+			} else {
+				passed += float64(x.Packets)
+			}
 		}
 	}
-	most := max(float64(packets), a.Flows.High)
-	unit := most
-	if s.unit == disketch.Bytes {
-		unit *= mostBytes
+	for i := range e.Store.Fragments {
+		f := &e.Store.Fragments[i]
+		if f.ID.Sketch != s.query.Sketch || !f.Overlaps(s.Window) {
+			continue
+		}
+		here := packet * (float64(f.Missed) + float64(max(f.Packets, f.Seen)))
+		switch all += here; {
+		case !f.Partial:
+			missed += packet * float64(f.Missed)
+		case !sampled && within(&f.Origin):
+			passed += here
+		}
 	}
-	a.Bits.Low, a.Bits.High = 0, math.Max(a.Bits.High, math.Log2(most))
-	a.Flows.High, a.F2.High = most, max(a.F2.High, unit*unit)
+	return missed, passed, all
 }
 
 // mostBytes is what a packet may have.

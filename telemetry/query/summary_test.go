@@ -4,11 +4,13 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/oblivious"
 	"github.com/weirswitch/weir/telemetry/record"
 	"github.com/weirswitch/weir/telemetry/store"
 )
@@ -125,6 +127,78 @@ func TestEntropyOfTheSketch(t *testing.T) {
 	}
 	if a.TotalSample != nil || a.Candidates < 1000 || a.Unlocated != 0 {
 		t.Errorf("%+v", a)
+	}
+}
+
+// TestEntropyOfLosses: bounds hold the truth whatever is in no estimate, and the answer says how much that may be; without losses it says
+// nothing of it.
+func TestEntropyOfLosses(t *testing.T) {
+	everywhere := func(lost loss, epochs uint64) func(sw uint32, epoch uint64) loss {
+		return func(_ uint32, epoch uint64) loss { return map[bool]loss{true: lost}[epoch < epochs] }
+	}
+	for _, c := range []struct {
+		name    string
+		losses  func(sw uint32, epoch uint64) loss
+		unknown int  // flows whose ports are multiples of it have no path; 0: none
+		samples bool // there are samples, which know the volume
+		share   float64
+	}{
+		{"nothing", everywhere(lostNothing, 3), 0, true, 0},
+		{"an epoch of one switch", func(sw uint32, epoch uint64) loss { return map[bool]loss{true: lostRecord}[sw == 1 && epoch == 1] }, 0, true, 1. / 9},
+		{"an epoch", everywhere(lostRecord, 1), 0, true, 1. / 3},
+		{"two epochs", everywhere(lostRecord, 2), 0, true, 2. / 3},
+		{"parts of an epoch", everywhere(lostPart, 1), 0, true, 1. / 3},
+		{"parts of two epochs", everywhere(lostPart, 2), 0, true, 2. / 3},
+		{"packets", everywhere(lostPackets, 3), 0, true, 1. / 2},
+		{"half of the paths", everywhere(lostNothing, 3), 2, true, 1. / 2},
+		{"parts of an epoch, without samples", everywhere(lostPart, 1), 0, false, 1. / 3},
+		{"parts of two epochs, without samples", everywhere(lostPart, 2), 0, false, 2. / 3},
+		{"packets, without samples", everywhere(lostPackets, 3), 0, false, 1. / 2},
+		{"half of the paths, without samples", everywhere(lostNothing, 3), 2, false, 1. / 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			testEntropyOfLosses(t, newTrafficLosing(t, hash.XX, c.losses), c.unknown, c.samples, c.share)
+		})
+	}
+}
+
+// testEntropyOfLosses asks about traffic of which about a share is in no estimate.
+func testEntropyOfLosses(t *testing.T, n *traffic, unknown int, samples bool, share float64) {
+	e := n.engine()
+	e.Confidence = 0.95
+	if unknown > 0 {
+		e.Paths = PathFunc(func(k Key) []uint32 {
+			if int(k.SrcPort)%unknown == 0 {
+				return nil
+			}
+			return way(k)
+		})
+	}
+	if !samples { // but for those of flows, which name them
+		n.store.Samples = slices.DeleteFunc(n.store.Samples, func(s store.Sample) bool { return s.Unit != oblivious.Flows })
+	}
+	a, err := e.Entropy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bits, f2 := 0.0, 0.0
+	for _, v := range n.packets {
+		bits -= v / n.total * math.Log2(v/n.total)
+		f2 += v * v
+	}
+	t.Logf("%+v, it is %.2f; flows %+v, F2 %+v; not counted %+v", a.Bits, bits, a.Flows, a.F2, a.Uncounted)
+	if !a.Bits.Holds(bits) || !a.Bits.Holds(a.Bits.Value) || !a.Flows.Holds(float64(len(n.packets))) || !a.F2.Holds(f2) {
+		t.Errorf("entropy %+v, it is %g; flows %+v, there are %d; F2 %+v, it is %g", a.Bits, bits, a.Flows, len(n.packets), a.F2, f2)
+	}
+	if (a.TotalSample != nil) != samples {
+		t.Errorf("the volume by samples is %+v", a.TotalSample)
+	}
+	if share == 0 {
+		if a.Uncounted != nil {
+			t.Errorf("%+v of nothing are not counted", a.Uncounted)
+		}
+	} else if a.Uncounted == nil || a.Uncounted.High < share*n.total || samples && (!a.Uncounted.Holds(share*n.total) || a.Uncounted.High > (share+0.2)*n.total) {
+		t.Errorf("not counted: %+v, it is %g", a.Uncounted, share*n.total)
 	}
 }
 

@@ -272,6 +272,11 @@ func (g *grader) entropy() error {
 		return g.unanswered(query.KindEntropy, "flows' shares of the packets", err, false) // fragments other than UnivMon's have none
 	}
 	g.bounded(query.KindEntropy, "flows' shares of the packets", "bits", e.Bits, g.truth.entropy(), &e.Basis, 0)
+	if u := e.Uncounted; u != nil {
+		r := &g.report.Rows[len(g.report.Rows)-1]
+		r.Answer += fmt.Sprintf("; %.0f packets in no estimate (%.0f to %.0f)", u.Value, u.Low, u.High)
+		r.Numbers["uncounted"], r.Numbers["uncounted_low"] = u.Value, u.Low
+	}
 	return nil
 }
 

@@ -1904,21 +1904,24 @@ func (x *HeavyFlow) GetHigh() float64 {
 // Entropy is the entropy of the flows' shares of all packets, and what else the
 // levels of UnivMon cover all flows.
 type Entropy struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FromNs        int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
-	ToNs          int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
-	Confidence    float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	Records       int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
-	Switches      int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
-	Missing       []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
-	Unit          string                 `protobuf:"bytes,10,opt,name=unit,proto3" json:"unit,omitempty"`
-	Bits          *Bounded               `protobuf:"bytes,11,opt,name=bits,proto3" json:"bits,omitempty"`
-	Flows         *Bounded               `protobuf:"bytes,12,opt,name=flows,proto3" json:"flows,omitempty"`
-	F2            *Bounded               `protobuf:"bytes,13,opt,name=f2,proto3" json:"f2,omitempty"`
-	Candidates    int64                  `protobuf:"varint,14,opt,name=candidates,proto3" json:"candidates,omitempty"` // flows that records name
-	Unlocated     int64                  `protobuf:"varint,15,opt,name=unlocated,proto3" json:"unlocated,omitempty"`   // of these, without a known path
-	Total         *Bounded               `protobuf:"bytes,16,opt,name=total,proto3" json:"total,omitempty"`            // the volume that was used, of the sample
-	Absent        []*Absent              `protobuf:"bytes,17,rep,name=absent,proto3" json:"absent,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	FromNs     int64                  `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	ToNs       int64                  `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
+	Confidence float64                `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
+	Records    int64                  `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
+	Switches   int64                  `protobuf:"varint,5,opt,name=switches,proto3" json:"switches,omitempty"`
+	Missing    []*Missing             `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
+	Unit       string                 `protobuf:"bytes,10,opt,name=unit,proto3" json:"unit,omitempty"`
+	Bits       *Bounded               `protobuf:"bytes,11,opt,name=bits,proto3" json:"bits,omitempty"`
+	Flows      *Bounded               `protobuf:"bytes,12,opt,name=flows,proto3" json:"flows,omitempty"`
+	F2         *Bounded               `protobuf:"bytes,13,opt,name=f2,proto3" json:"f2,omitempty"`
+	Candidates int64                  `protobuf:"varint,14,opt,name=candidates,proto3" json:"candidates,omitempty"` // flows that records name
+	Unlocated  int64                  `protobuf:"varint,15,opt,name=unlocated,proto3" json:"unlocated,omitempty"`   // of these, without a known path
+	Total      *Bounded               `protobuf:"bytes,16,opt,name=total,proto3" json:"total,omitempty"`            // the volume that was used, of the sample
+	Absent     []*Absent              `protobuf:"bytes,17,rep,name=absent,proto3" json:"absent,omitempty"`
+	// uncounted is what is in no estimate, in unit: records of it did not come or are of a part of their subepoch, a switch did not count it, or the path of its flow is
+	// not known. The bounds hold whatever flows it is of. Without samples it does not include what was in records that did not come: absent names these.
+	Uncounted     *Bounded `protobuf:"bytes,18,opt,name=uncounted,proto3" json:"uncounted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2047,6 +2050,13 @@ func (x *Entropy) GetTotal() *Bounded {
 func (x *Entropy) GetAbsent() []*Absent {
 	if x != nil {
 		return x.Absent
+	}
+	return nil
+}
+
+func (x *Entropy) GetUncounted() *Bounded {
+	if x != nil {
+		return x.Uncounted
 	}
 	return nil
 }
@@ -7537,7 +7547,7 @@ const file_query_proto_rawDesc = "" +
 	"\x05value\x18\x04 \x01(\x01R\x05value\x12\x10\n" +
 	"\x03low\x18\x05 \x01(\x01R\x03low\x12\x12\n" +
 	"\x04high\x18\x06 \x01(\x01R\x04highB\b\n" +
-	"\x06_trust\"\xf0\x03\n" +
+	"\x06_trust\"\xa6\x04\n" +
 	"\aEntropy\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7557,7 +7567,8 @@ const file_query_proto_rawDesc = "" +
 	"candidates\x12\x1c\n" +
 	"\tunlocated\x18\x0f \x01(\x03R\tunlocated\x12,\n" +
 	"\x05total\x18\x10 \x01(\v2\x16.weir.query.v1.BoundedR\x05total\x12-\n" +
-	"\x06absent\x18\x11 \x03(\v2\x15.weir.query.v1.AbsentR\x06absent\"\xf1\x01\n" +
+	"\x06absent\x18\x11 \x03(\v2\x15.weir.query.v1.AbsentR\x06absent\x124\n" +
+	"\tuncounted\x18\x12 \x01(\v2\x16.weir.query.v1.BoundedR\tuncounted\"\xf1\x01\n" +
 	"\vCardinality\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -8241,85 +8252,86 @@ var file_query_proto_depIdxs = []int32{
 	7,   // 37: weir.query.v1.Entropy.f2:type_name -> weir.query.v1.Bounded
 	7,   // 38: weir.query.v1.Entropy.total:type_name -> weir.query.v1.Bounded
 	13,  // 39: weir.query.v1.Entropy.absent:type_name -> weir.query.v1.Absent
-	6,   // 40: weir.query.v1.Cardinality.missing:type_name -> weir.query.v1.Missing
-	7,   // 41: weir.query.v1.Cardinality.flows:type_name -> weir.query.v1.Bounded
-	6,   // 42: weir.query.v1.Between.missing:type_name -> weir.query.v1.Missing
-	7,   // 43: weir.query.v1.Between.delay_ns:type_name -> weir.query.v1.Bounded
-	19,  // 44: weir.query.v1.Between.clocks:type_name -> weir.query.v1.Clocks
-	20,  // 45: weir.query.v1.Between.quantiles:type_name -> weir.query.v1.QuantileValue
-	21,  // 46: weir.query.v1.Between.lost_flows:type_name -> weir.query.v1.LostFlow
-	22,  // 47: weir.query.v1.Between.segments:type_name -> weir.query.v1.Segment
-	23,  // 48: weir.query.v1.Between.ways:type_name -> weir.query.v1.Way
-	24,  // 49: weir.query.v1.Between.flows:type_name -> weir.query.v1.FlowBetween
-	7,   // 50: weir.query.v1.Between.losing_flows:type_name -> weir.query.v1.Bounded
-	7,   // 51: weir.query.v1.Clocks.offset_ns:type_name -> weir.query.v1.Bounded
-	7,   // 52: weir.query.v1.Segment.delay_ns:type_name -> weir.query.v1.Bounded
-	7,   // 53: weir.query.v1.Way.delay_ns:type_name -> weir.query.v1.Bounded
-	7,   // 54: weir.query.v1.FlowBetween.delay_ns:type_name -> weir.query.v1.Bounded
-	6,   // 55: weir.query.v1.Target.missing:type_name -> weir.query.v1.Missing
-	26,  // 56: weir.query.v1.Target.fragments:type_name -> weir.query.v1.FragmentError
-	6,   // 57: weir.query.v1.PathAnswer.missing:type_name -> weir.query.v1.Missing
-	28,  // 58: weir.query.v1.PathAnswer.flows:type_name -> weir.query.v1.FlowPath
-	29,  // 59: weir.query.v1.FlowPath.hops:type_name -> weir.query.v1.PathHop
-	30,  // 60: weir.query.v1.FlowPath.passages:type_name -> weir.query.v1.PathPassage
-	31,  // 61: weir.query.v1.FlowPath.parallel:type_name -> weir.query.v1.ParallelPath
-	6,   // 62: weir.query.v1.LatencyAnswer.missing:type_name -> weir.query.v1.Missing
-	33,  // 63: weir.query.v1.LatencyAnswer.hops:type_name -> weir.query.v1.HopStats
-	35,  // 64: weir.query.v1.LatencyAnswer.packets:type_name -> weir.query.v1.ValueStats
-	36,  // 65: weir.query.v1.LatencyAnswer.flows:type_name -> weir.query.v1.FlowValues
-	20,  // 66: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	34,  // 67: weir.query.v1.HopStats.frequent:type_name -> weir.query.v1.FrequentValue
-	7,   // 68: weir.query.v1.FrequentValue.share:type_name -> weir.query.v1.Bounded
-	20,  // 69: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
-	20,  // 70: weir.query.v1.FlowValues.quantiles:type_name -> weir.query.v1.QuantileValue
-	20,  // 71: weir.query.v1.FlowValues.median:type_name -> weir.query.v1.QuantileValue
-	6,   // 72: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
-	35,  // 73: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
-	36,  // 74: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowValues
-	38,  // 75: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
-	33,  // 76: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
-	6,   // 77: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
-	40,  // 78: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
-	6,   // 79: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
-	42,  // 80: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
-	43,  // 81: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
-	6,   // 82: weir.query.v1.Network.missing:type_name -> weir.query.v1.Missing
-	45,  // 83: weir.query.v1.Network.switches:type_name -> weir.query.v1.NetworkSwitch
-	55,  // 84: weir.query.v1.Network.links:type_name -> weir.query.v1.NetworkLink
-	46,  // 85: weir.query.v1.NetworkSwitch.measurements:type_name -> weir.query.v1.NetworkMeasurement
-	47,  // 86: weir.query.v1.NetworkSwitch.exports:type_name -> weir.query.v1.NetworkExport
-	48,  // 87: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
-	49,  // 88: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
-	51,  // 89: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
-	54,  // 90: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
-	50,  // 91: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
-	7,   // 92: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
-	52,  // 93: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
-	52,  // 94: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
-	53,  // 95: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
-	56,  // 96: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
-	52,  // 97: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
-	57,  // 98: weir.query.v1.NetworkLink.delays:type_name -> weir.query.v1.LinkDelay
-	7,   // 99: weir.query.v1.LinkDelay.delay_ns:type_name -> weir.query.v1.Bounded
-	60,  // 100: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
-	61,  // 101: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
-	62,  // 102: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
-	63,  // 103: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
-	65,  // 104: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
-	64,  // 105: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
-	0,   // 106: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
-	1,   // 107: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
-	0,   // 108: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
-	58,  // 109: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
-	3,   // 110: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
-	3,   // 111: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
-	41,  // 112: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
-	59,  // 113: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
-	110, // [110:114] is the sub-list for method output_type
-	106, // [106:110] is the sub-list for method input_type
-	106, // [106:106] is the sub-list for extension type_name
-	106, // [106:106] is the sub-list for extension extendee
-	0,   // [0:106] is the sub-list for field type_name
+	7,   // 40: weir.query.v1.Entropy.uncounted:type_name -> weir.query.v1.Bounded
+	6,   // 41: weir.query.v1.Cardinality.missing:type_name -> weir.query.v1.Missing
+	7,   // 42: weir.query.v1.Cardinality.flows:type_name -> weir.query.v1.Bounded
+	6,   // 43: weir.query.v1.Between.missing:type_name -> weir.query.v1.Missing
+	7,   // 44: weir.query.v1.Between.delay_ns:type_name -> weir.query.v1.Bounded
+	19,  // 45: weir.query.v1.Between.clocks:type_name -> weir.query.v1.Clocks
+	20,  // 46: weir.query.v1.Between.quantiles:type_name -> weir.query.v1.QuantileValue
+	21,  // 47: weir.query.v1.Between.lost_flows:type_name -> weir.query.v1.LostFlow
+	22,  // 48: weir.query.v1.Between.segments:type_name -> weir.query.v1.Segment
+	23,  // 49: weir.query.v1.Between.ways:type_name -> weir.query.v1.Way
+	24,  // 50: weir.query.v1.Between.flows:type_name -> weir.query.v1.FlowBetween
+	7,   // 51: weir.query.v1.Between.losing_flows:type_name -> weir.query.v1.Bounded
+	7,   // 52: weir.query.v1.Clocks.offset_ns:type_name -> weir.query.v1.Bounded
+	7,   // 53: weir.query.v1.Segment.delay_ns:type_name -> weir.query.v1.Bounded
+	7,   // 54: weir.query.v1.Way.delay_ns:type_name -> weir.query.v1.Bounded
+	7,   // 55: weir.query.v1.FlowBetween.delay_ns:type_name -> weir.query.v1.Bounded
+	6,   // 56: weir.query.v1.Target.missing:type_name -> weir.query.v1.Missing
+	26,  // 57: weir.query.v1.Target.fragments:type_name -> weir.query.v1.FragmentError
+	6,   // 58: weir.query.v1.PathAnswer.missing:type_name -> weir.query.v1.Missing
+	28,  // 59: weir.query.v1.PathAnswer.flows:type_name -> weir.query.v1.FlowPath
+	29,  // 60: weir.query.v1.FlowPath.hops:type_name -> weir.query.v1.PathHop
+	30,  // 61: weir.query.v1.FlowPath.passages:type_name -> weir.query.v1.PathPassage
+	31,  // 62: weir.query.v1.FlowPath.parallel:type_name -> weir.query.v1.ParallelPath
+	6,   // 63: weir.query.v1.LatencyAnswer.missing:type_name -> weir.query.v1.Missing
+	33,  // 64: weir.query.v1.LatencyAnswer.hops:type_name -> weir.query.v1.HopStats
+	35,  // 65: weir.query.v1.LatencyAnswer.packets:type_name -> weir.query.v1.ValueStats
+	36,  // 66: weir.query.v1.LatencyAnswer.flows:type_name -> weir.query.v1.FlowValues
+	20,  // 67: weir.query.v1.HopStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	34,  // 68: weir.query.v1.HopStats.frequent:type_name -> weir.query.v1.FrequentValue
+	7,   // 69: weir.query.v1.FrequentValue.share:type_name -> weir.query.v1.Bounded
+	20,  // 70: weir.query.v1.ValueStats.quantiles:type_name -> weir.query.v1.QuantileValue
+	20,  // 71: weir.query.v1.FlowValues.quantiles:type_name -> weir.query.v1.QuantileValue
+	20,  // 72: weir.query.v1.FlowValues.median:type_name -> weir.query.v1.QuantileValue
+	6,   // 73: weir.query.v1.CongestionAnswer.missing:type_name -> weir.query.v1.Missing
+	35,  // 74: weir.query.v1.CongestionAnswer.packets:type_name -> weir.query.v1.ValueStats
+	36,  // 75: weir.query.v1.CongestionAnswer.flows:type_name -> weir.query.v1.FlowValues
+	38,  // 76: weir.query.v1.CongestionAnswer.links:type_name -> weir.query.v1.LinkCongestion
+	33,  // 77: weir.query.v1.CongestionAnswer.hops:type_name -> weir.query.v1.HopStats
+	6,   // 78: weir.query.v1.LoopsAnswer.missing:type_name -> weir.query.v1.Missing
+	40,  // 79: weir.query.v1.LoopsAnswer.flows:type_name -> weir.query.v1.FlowLoop
+	6,   // 80: weir.query.v1.Series.missing:type_name -> weir.query.v1.Missing
+	42,  // 81: weir.query.v1.Series.points:type_name -> weir.query.v1.SeriesPoint
+	43,  // 82: weir.query.v1.SeriesPoint.values:type_name -> weir.query.v1.SeriesValue
+	6,   // 83: weir.query.v1.Network.missing:type_name -> weir.query.v1.Missing
+	45,  // 84: weir.query.v1.Network.switches:type_name -> weir.query.v1.NetworkSwitch
+	55,  // 85: weir.query.v1.Network.links:type_name -> weir.query.v1.NetworkLink
+	46,  // 86: weir.query.v1.NetworkSwitch.measurements:type_name -> weir.query.v1.NetworkMeasurement
+	47,  // 87: weir.query.v1.NetworkSwitch.exports:type_name -> weir.query.v1.NetworkExport
+	48,  // 88: weir.query.v1.NetworkSwitch.spool:type_name -> weir.query.v1.NetworkSpool
+	49,  // 89: weir.query.v1.NetworkSwitch.clock:type_name -> weir.query.v1.NetworkClock
+	51,  // 90: weir.query.v1.NetworkSwitch.ports:type_name -> weir.query.v1.NetworkPort
+	54,  // 91: weir.query.v1.NetworkSwitch.workers:type_name -> weir.query.v1.NetworkWorker
+	50,  // 92: weir.query.v1.NetworkClock.offsets:type_name -> weir.query.v1.NetworkOffset
+	7,   // 93: weir.query.v1.NetworkOffset.offset_ns:type_name -> weir.query.v1.Bounded
+	52,  // 94: weir.query.v1.NetworkPort.received:type_name -> weir.query.v1.Rate
+	52,  // 95: weir.query.v1.NetworkPort.sent:type_name -> weir.query.v1.Rate
+	53,  // 96: weir.query.v1.NetworkPort.drops:type_name -> weir.query.v1.Drop
+	56,  // 97: weir.query.v1.NetworkLink.ends:type_name -> weir.query.v1.NetworkEnd
+	52,  // 98: weir.query.v1.NetworkLink.rates:type_name -> weir.query.v1.Rate
+	57,  // 99: weir.query.v1.NetworkLink.delays:type_name -> weir.query.v1.LinkDelay
+	7,   // 100: weir.query.v1.LinkDelay.delay_ns:type_name -> weir.query.v1.Bounded
+	60,  // 101: weir.query.v1.CollectorStatus.stream:type_name -> weir.query.v1.StreamStatus
+	61,  // 102: weir.query.v1.CollectorStatus.store:type_name -> weir.query.v1.StoreStatus
+	62,  // 103: weir.query.v1.CollectorStatus.kinds:type_name -> weir.query.v1.KindStatus
+	63,  // 104: weir.query.v1.CollectorStatus.switches:type_name -> weir.query.v1.SwitchStatus
+	65,  // 105: weir.query.v1.CollectorStatus.api:type_name -> weir.query.v1.ApiStatus
+	64,  // 106: weir.query.v1.SwitchStatus.last:type_name -> weir.query.v1.LastRecord
+	0,   // 107: weir.query.v1.QueryService.Ask:input_type -> weir.query.v1.AskRequest
+	1,   // 108: weir.query.v1.QueryService.Watch:input_type -> weir.query.v1.WatchRequest
+	0,   // 109: weir.query.v1.QueryService.Series:input_type -> weir.query.v1.AskRequest
+	58,  // 110: weir.query.v1.QueryService.Collector:input_type -> weir.query.v1.CollectorRequest
+	3,   // 111: weir.query.v1.QueryService.Ask:output_type -> weir.query.v1.Answer
+	3,   // 112: weir.query.v1.QueryService.Watch:output_type -> weir.query.v1.Answer
+	41,  // 113: weir.query.v1.QueryService.Series:output_type -> weir.query.v1.Series
+	59,  // 114: weir.query.v1.QueryService.Collector:output_type -> weir.query.v1.CollectorStatus
+	111, // [111:115] is the sub-list for method output_type
+	107, // [107:111] is the sub-list for method input_type
+	107, // [107:107] is the sub-list for extension type_name
+	107, // [107:107] is the sub-list for extension extendee
+	0,   // [0:107] is the sub-list for field type_name
 }
 
 func init() { file_query_proto_init() }

@@ -303,6 +303,9 @@ func printEntropy(w io.Writer, e *query.Entropy) error {
 		"F2:    " + within(e.F2, &e.Basis),
 		fmt.Sprintf("candidates: %d flows, %d of them without a known path", e.Candidates, e.Unlocated),
 	}
+	if u := e.Uncounted; u != nil {
+		text = append(text, fmt.Sprintf("not counted: %.0f %s (%.0f to %.0f), for which the bounds allow", u.Value, e.Unit, u.Low, u.High))
+	}
 	return lines(w, &e.Basis, append(text, Absent(e.Absent)...)...)
 }
 
