@@ -49,6 +49,10 @@ func newPintLab(t *testing.T, text string, addresses [2][2]string) *pintLab {
 
 var flatAddresses = [2][2]string{{"10.0.0.1", "fd00::1"}, {"10.0.0.2", "fd00::2"}}
 
+// sleeping has workers sleep at once when there is nothing to do: several switches that look for packets take from each other the
+// processors on which a packet goes on.
+const sleeping = "[switch.config.workers]\npoll = \"interrupt\"\nbackground_nice = 0\n"
+
 // chainOfFive is h1, five switches s1 to s5, and h2. The links between
 // switches have room for the shim.
 func chainOfFive(graph, extra string, bridged bool) string {
@@ -58,7 +62,7 @@ func chainOfFive(graph, extra string, bridged bool) string {
 	}
 	for i := range 5 {
 		edge := map[int]string{0: `"p0"`, 4: `"p1"`}[i]
-		fmt.Fprintf(&b, "[[switch]]\nname = \"s%d\"\ngraph = %s\n[switch.config.dataplane]\naudit = true\nrx_ring = 8192\nfill_ring = 8192\n", i+1, graph)
+		fmt.Fprintf(&b, "[[switch]]\nname = \"s%d\"\ngraph = %s\n%s[switch.config.dataplane]\naudit = true\nrx_ring = 8192\nfill_ring = 8192\n", i+1, graph, sleeping)
 		fmt.Fprintf(&b, "[switch.config.stages.pint]\nedge = [%s]\n%s\n", edge, extra)
 	}
 	ends := []string{"h1"}
@@ -96,7 +100,7 @@ func diamondOfRouters(plan, identification string) string {
 	// A router has networks by port, its last number in them, and where the
 	// networks of both hosts are.
 	router := func(number int, edge string, networks []string, last []int, toH1, toH2 string) {
-		fmt.Fprintf(&b, "[[switch]]\nname = \"r%d\"\ngraph = [\"parse\", \"l3\", \"pint\"]\n[switch.config.dataplane]\naudit = true\nrx_ring = 8192\nfill_ring = 8192\n", number)
+		fmt.Fprintf(&b, "[[switch]]\nname = \"r%d\"\ngraph = [\"parse\", \"l3\", \"pint\"]\n%s[switch.config.dataplane]\naudit = true\nrx_ring = 8192\nfill_ring = 8192\n", number, sleeping)
 		fmt.Fprintf(&b, "[switch.config.stages.pint]\nedge = [%s]\nplan = %q\nidentification = %q\n", edge, plan, identification)
 		for i, n := range networks {
 			fmt.Fprintf(&b, "[[switch.config.stages.l3.interface]]\nport = \"p%d\"\naddresses = [\"10.0.%s.%d/24\", \"fd00:%s::%d/64\"]\n", i, n, last[i], n, last[i])

@@ -57,7 +57,6 @@ func (l *pintLab) checkLatency(kind string) {
 		for range 16 {
 			l.tcp(0, 1<<20)
 		}
-		l.settle()
 		l.awaitDigests(kind + "5")
 		hops, enough, worst := l.latency(kind), true, 0.0
 		for i := range hops {
