@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -21,9 +22,15 @@ func texts(r *rand.Rand) (all [][]byte) {
 }
 
 func TestPacking(t *testing.T) {
+	for name, add := range map[string]func(dst, text []byte) []byte{"Append": Append, "AppendCells": AppendCells} {
+		t.Run(name, func(t *testing.T) { testPacking(t, add) })
+	}
+}
+
+func testPacking(t *testing.T, add func(dst, text []byte) []byte) {
 	r := rand.New(rand.NewPCG(1, 25))
 	for _, text := range texts(r) {
-		b := Append([]byte("front"), text)[len("front"):]
+		b := add([]byte("front"), text)[len("front"):]
 		got, rest, err := Cut(append(bytes.Clone(b), "behind"...))
 		if err != nil || !bytes.Equal(got, text) || string(rest) != "behind" {
 			t.Fatalf("%d bytes: %v, %d bytes with %q behind", len(text), err, len(got), rest)
@@ -38,13 +45,47 @@ func TestPacking(t *testing.T) {
 		}
 	}
 	few := texts(r)[13]
-	if b := Append(nil, few); len(b) > len(few)/3 {
+	if b := add(nil, few); len(b) > len(few)/3 {
 		t.Errorf("%d bytes of three values take %d", len(few), len(b))
 	}
-	// A short form cannot claim a long text.
-	bomb := appendForm(nil, compressed, 8<<20, encoder().EncodeAll(make([]byte, 8<<20), nil))
-	if _, _, err := Cut(bomb); !errors.Is(err, ErrPacked) {
-		t.Errorf("%d bytes that claim 8 MiB: %v", len(bomb), err)
+}
+
+// TestCellsTakeTheirEntropy: of bytes that do not repeat, and of which most are the same, AppendCells takes what they tell, in less than a bit for each.
+func TestCellsTakeTheirEntropy(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 25))
+	cells := make([]byte, 32<<10)
+	var count [256]float64
+	for i := range cells {
+		cells[i] = byte(r.ExpFloat64() * 0.6)
+		count[cells[i]]++
+	}
+	want := 0.0
+	for _, n := range count {
+		if n > 0 {
+			want -= n / 8 * math.Log2(n/float64(len(cells)))
+		}
+	}
+	b := AppendCells(nil, cells)
+	if float64(len(b)) > 1.01*want+50 {
+		t.Errorf("%d bytes, of an entropy of %.0f", len(b), want)
+	}
+	if whole := Append(nil, cells); len(b) > len(whole)*9/10 {
+		t.Errorf("%d bytes, by zstd %d", len(b), len(whole))
+	}
+}
+
+// TestBombs: a short form cannot claim a long text, nor one of another length than it has.
+func TestBombs(t *testing.T) {
+	for form, b := range map[byte][]byte{compressed: encoder().EncodeAll(make([]byte, 8<<20), nil), coded: code(append(make([]byte, 8<<20), 1))} {
+		if _, _, err := Cut(appendForm(nil, form, 8<<20, b)); !errors.Is(err, ErrPacked) {
+			t.Errorf("%d bytes that claim 8 MiB: %v", len(b), err)
+		}
+	}
+	text := append(make([]byte, 2000), "something else"...)
+	for _, length := range []int{0, 1, len(text) - 1, len(text) + 1} {
+		if _, _, err := Cut(appendForm(nil, coded, length, code(text))); !errors.Is(err, ErrPacked) {
+			t.Errorf("%d bytes that are %d: %v", length, len(text), err)
+		}
 	}
 }
 
@@ -84,6 +125,7 @@ func TestBits(t *testing.T) {
 func FuzzCut(f *testing.F) {
 	for _, text := range texts(rand.New(rand.NewPCG(3, 25)))[:9] {
 		f.Add(Append(nil, text))
+		f.Add(AppendCells(nil, text))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		text, rest, err := Cut(b)
