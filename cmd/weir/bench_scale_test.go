@@ -12,10 +12,14 @@ import (
 )
 
 // TestBenchScaleLive: ten switches, three servers and two collectors, each a process; a server and a collector are killed, and each record
-// that was written is in the stream once.
+// that was written is in the stream once. The folder is named as it is from here.
 func TestBenchScaleLive(t *testing.T) {
 	t.Setenv(testMain, "1") // of the processes
-	folder := t.TempDir()
+	t.Chdir(t.TempDir())
+	const folder = "files"
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	old := filepath.Join(folder, "weir-bench-live-1") // of a run that was killed
 	if err := os.Mkdir(old, 0o700); err != nil {
 		t.Fatal(err)

@@ -131,6 +131,9 @@ func (r *run) makeFolder() (unlock func(), err error) {
 	if parent == "" {
 		parent = os.TempDir()
 	}
+	if parent, err = filepath.Abs(parent); err != nil { // collectors refuse other files
+		return nil, fmt.Errorf("%w: %w: name it by its whole path", ErrRoom, err)
+	}
 	old, err := filepath.Glob(filepath.Join(parent, folderPrefix+"*"))
 	if err != nil {
 		return nil, err
