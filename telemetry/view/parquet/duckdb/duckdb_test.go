@@ -3,14 +3,12 @@
 package duckdb
 
 import (
-	"database/sql"
 	"fmt"
 	"path/filepath"
 	"reflect"
 	"testing"
 	"time"
 
-	_ "github.com/marcboeker/go-duckdb"
 	"golang.org/x/sys/unix"
 
 	"github.com/weirswitch/weir/telemetry/query"
@@ -24,36 +22,16 @@ func ask(t *testing.T, answer any, question string) (rows [][]string) {
 	if err := parquet.WriteFile(file, answer); err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("duckdb", "")
+	all, err := Rows(fmt.Sprintf(question, "'"+file+"'"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	got, err := db.Query(fmt.Sprintf(question, "'"+file+"'"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer got.Close()
-	names, err := got.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for got.Next() {
-		values, into := make([]any, len(names)), make([]any, len(names))
-		for i := range values {
-			into[i] = &values[i]
-		}
-		if err := got.Scan(into...); err != nil {
-			t.Fatal(err)
-		}
-		row := make([]string, len(names))
+	for _, values := range all {
+		row := make([]string, len(values))
 		for i, v := range values {
 			row[i] = fmt.Sprint(v)
 		}
 		rows = append(rows, row)
-	}
-	if err := got.Err(); err != nil {
-		t.Fatal(err)
 	}
 	return rows
 }
