@@ -48,6 +48,7 @@ const (
 	// leftSpared is what became of a packet, too: its source was not to give it a digest.
 	leftSpared
 	unread // of local: not recorded, as the sink reads a share
+	missed // packets for which lost records were
 	numCounts
 )
 
@@ -74,6 +75,7 @@ var countTexts = [numCounts]struct{ name, reason, help string }{
 	leftSpared:    {"left_packets_total", "spared", ""},
 	unread:        {"unread_packets_total", "", "of the local packets, those that were not recorded, as a sink that condenses reads a share of them"},
 	ringFull:      {"lost_records_total", "", "digests that found the ring to the exporter full"},
+	missed:        {"missed_packets_total", "", "packets whose digests found the ring to the exporter full: a digest of a share is for as many as the share says"},
 }
 
 // counters are one worker's. The worker counts in plain memory and publishes

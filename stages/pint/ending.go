@@ -31,7 +31,7 @@ func (s *stage) end(b *packet.Batch, p *packet.Packet, i, hop int, digest uint64
 	}
 	r := s.ahead(d.N)
 	if r == nil {
-		s.counters.now[ringFull]++
+		s.lose(weight)
 		return
 	}
 	r.describe(b, p, t.plan.id, hop, 0, false)

@@ -14,7 +14,7 @@ import (
 type outbox struct {
 	waiting []record
 	room    int
-	missed  uint64 // that found no room, since they were last reported
+	missed  uint64 // packets whose digests found no room, since they were last reported
 
 	batches, exported, lost atomic.Uint64
 }
@@ -30,7 +30,7 @@ const (
 // put adds a digest, or counts it as lost.
 func (o *outbox) put(r *record) {
 	if len(o.waiting) == o.room {
-		o.missed++
+		o.missed += 1 << (r.weight & 63)
 		o.lost.Add(1)
 		return
 	}
@@ -60,8 +60,8 @@ func (m *Module) Collect(now int64, last bool, emit func(*envelope.Header, func(
 	b.taken, o.waiting = o.waiting, b.taken[:0]
 	b.missed, o.missed = b.missed+o.missed, 0
 	m.mu.Unlock()
-	full := m.ringFull()
-	b.missed, b.ringFull = b.missed+full-b.ringFull, full
+	full := m.ringMissed()
+	b.missed, b.ringMissed = b.missed+full-b.ringMissed, full
 	for i := range b.taken {
 		b.add(&b.taken[i], &m.condensing, o, emit)
 	}
@@ -76,10 +76,10 @@ func (m *Module) Collect(now int64, last bool, emit func(*envelope.Header, func(
 	}
 }
 
-// ringFull is how many digests found a worker's ring full.
-func (m *Module) ringFull() (n uint64) {
+// ringMissed is how many packets' digests found a worker's ring full.
+func (m *Module) ringMissed() (n uint64) {
 	for _, s := range m.stages {
-		n += s.counters.published[ringFull].Load()
+		n += s.counters.published[missed].Load()
 	}
 	return n
 }
@@ -103,8 +103,8 @@ type batches struct {
 	open  []*batch
 	spare [][]pint.Record
 	slice int64 // of the latest digest
-	// missed digests are still to be reported; ringFull is what was reported of the rings.
-	missed, ringFull uint64
+	// missed packets are still to be reported; ringMissed is what was reported of the rings.
+	missed, ringMissed uint64
 }
 
 // part is a partition: what was sent of it, and the batch that its last digest went to.

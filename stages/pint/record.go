@@ -21,11 +21,17 @@ func (s *stage) report(b *packet.Batch, p *packet.Packet, plan uint16, hops int,
 	s.record() // those before it
 	r := s.ahead(0)
 	if r == nil {
-		s.counters.now[ringFull]++
+		s.lose(0)
 		return
 	}
 	r.describe(b, p, plan, hops, digest, loop)
 	s.commit(1)
+}
+
+// lose counts a record for 2^weight packets that found no room.
+func (s *stage) lose(weight uint8) {
+	s.counters.now[ringFull]++
+	s.counters.now[missed] += 1 << (weight & 63)
 }
 
 // ahead is where the record behind n others that are not committed is to be written, nil if there is no room.
