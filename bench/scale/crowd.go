@@ -78,7 +78,7 @@ type crowdErrors struct {
 	Checked float64 // the same by the default composition
 	Small   float64 // of flows of 10 packets and less
 	Large   float64 // relative, of flows of 1,000 packets and more
-	Heavy   float64 // 1 less the F1 of flows of heavyShare of the packets of a switch
+	Heavy   float64 // 1 less the F1 of flows of a share of the packets of a switch, mean over heavyShares
 	Bias    float64 // mean relative error of the large ones
 	Outside float64 // share of the flows outside of their bounds of 95 %
 	Width   float64 // of the bounds of large flows, relative, mean
@@ -96,7 +96,7 @@ func (c *crowd) errors(at sketch.Rounding) (e crowdErrors, err error) {
 	asker.Learn(q, c.flows, paths)
 	byRows := q
 	byRows.Composition = sketch.Rows
-	small, large, found, heavy, right := 0., 0., 0., 0., 0.
+	small, large, heavy := 0., 0., newHeavyCounts(c.packets)
 	for i, flow := range c.flows {
 		truth := c.counts[i]
 		a := asker.Frequency(q, flow, paths)
@@ -117,21 +117,53 @@ func (c *crowd) errors(at sketch.Rounding) (e crowdErrors, err error) {
 			e.Width += (a.High - a.Low) / truth
 			large++
 		}
-		if a.Value >= heavyShare*c.packets {
-			found++
-		}
-		if truth >= heavyShare*c.packets {
-			heavy++
-			if a.Value >= heavyShare*c.packets {
-				right++
-			}
-		}
+		heavy.add(truth, a.Value)
 	}
 	n := float64(len(c.flows))
 	e.Rows, e.Checked, e.Small, e.Large = math.Sqrt(e.Rows/n), math.Sqrt(e.Checked/n), math.Sqrt(e.Small/small), math.Sqrt(e.Large/large)
 	e.Bias, e.Width, e.Outside = e.Bias/large, e.Width/large, e.Outside/n
-	e.Heavy = 1 - 2*right/max(found+heavy, 1)
+	e.Heavy = heavy.wrong()
 	return e, nil
+}
+
+// heavyCounts compares which flows are heavy with which are by estimates, at thresholds from half of heavyShare to twice it. At a single one, one or two flows in 400 are wrong, and
+// chance says which records have them.
+type heavyCounts []struct{ least, found, heavy, right float64 }
+
+const (
+	heavyShares  = 33
+	heavyOctaves = 2
+)
+
+func newHeavyCounts(packets float64) heavyCounts {
+	h := make(heavyCounts, heavyShares)
+	for i := range h {
+		h[i].least = packets * heavyShare * math.Exp2(heavyOctaves*(float64(i)/(heavyShares-1)-0.5))
+	}
+	return h
+}
+
+func (h heavyCounts) add(truth, estimate float64) {
+	for i := range h {
+		x := &h[i]
+		if estimate >= x.least {
+			x.found++
+		}
+		if truth >= x.least {
+			x.heavy++
+			if estimate >= x.least {
+				x.right++
+			}
+		}
+	}
+}
+
+// wrong is 1 less F1, mean over the thresholds.
+func (h heavyCounts) wrong() (sum float64) {
+	for i := range h {
+		sum += (1 - 2*h[i].right/max(h[i].found+h[i].heavy, 1)) / heavyShares
+	}
+	return sum
 }
 
 // decode are the records as a collector has them.

@@ -40,7 +40,7 @@ type quality struct {
 	Delay, Loss float64
 	// Known is the share of the flows of pathPackets packets or more whose delay over their link is known.
 	Known float64
-	// Sketched is the root of the mean squared error of flows by sketches of five switches, in packets, and SketchedHeavy 1 less the F1 of their heavy hitters.
+	// Sketched is the root of the mean squared error of flows by sketches of five switches, in packets, and SketchedHeavy 1 less the F1 of their heavy hitters, mean over heavyShares.
 	Sketched, SketchedHeavy float64
 	// Entropy is the relative error of the entropy of the flows' shares by UnivMon, the root of the mean square over some networks.
 	Entropy float64
@@ -63,12 +63,13 @@ var qualities = []struct {
 	{"loss_error", "share", "of links, root of the mean square", func(q *quality) float64 { return q.Loss }},
 	{"flows_with_a_delay", "share", "of flows of 1,000 packets or more", func(q *quality) float64 { return q.Known }},
 	{"sketched_flows_error", "packets", "of flows of 5 switches, root of the mean square", func(q *quality) float64 { return q.Sketched }},
-	{"sketched_heavy_hitters_1_less_f1", "share", "of flows of 0.1 % of a switch's packets or more", func(q *quality) float64 { return q.SketchedHeavy }},
+	{"sketched_heavy_hitters_1_less_f1", "share", "of flows of 0.1 % of a switch's packets or more, mean of shares from half of that to twice it", func(q *quality) float64 { return q.SketchedHeavy }},
 	{"entropy_error", "share", "of all flows by UnivMon, root of the mean square of 3 networks", func(q *quality) float64 { return q.Entropy }},
 }
 
 // cutAll fills in what answers are from all records, and what each budget leaves.
 func (m *measuring) cutAll() error {
+	m.valueBytes = m.condenser.ValueBytes()
 	condensed, sample := m.condenser.Take(math.MaxInt), m.sampler.Sample()
 	var err error
 	if m.second.Whole, err = m.quality(nil, sample); err != nil {
@@ -108,13 +109,13 @@ func (m *measuring) cut(budget float64, condensed []pint.Condensed, sample *obli
 	}
 	fixed := float64(m.second.Bytes["status"]) / slice
 	sketched := m.counter.Record()
-	cells, usefulCells := float64(sketched.Size(sketch.Rounding{}))/slice, float64(sketched.Size(sketch.Useful))/slice
+	cells, usefulCells := float64(sketched.Size(sketch.Rounding{}))/slice, float64(sketched.Size(sketched.Useful()))/slice
 	entries := float64(m.second.Bytes["oblivious"]) / slice
 	all := sink.DigestBytes(m.sunk) / slice
-	shares := export.Divide(export.Usable*budget-fixed, []export.Demand{{All: all, Useful: min(all, sink.UsefulBytes(listed)/slice)}, {All: entries, Useful: entries}, {All: points, Useful: points}, {All: cells, Useful: usefulCells}})
+	shares := export.Divide(export.Usable*budget-fixed, []export.Demand{{All: all, Useful: min(all, sink.UsefulBytes(listed, m.valueBytes)/slice)}, {All: entries, Useful: entries}, {All: points, Useful: points}, {All: cells, Useful: usefulCells}})
 	c.Bytes, c.Records = fixed, 1/slice
 
-	flows, digests := sink.Room(shares[0] * slice)
+	flows, digests := sink.Room(shares[0]*slice, m.valueBytes)
 	batches := m.batches(limit(condensed, flows), sink.Share(m.sunk, digests))
 	for i := range batches {
 		b := &batches[i]

@@ -125,12 +125,13 @@ type measuring struct {
 	crowds  crowds
 
 	// Of the flows that end at the switch, of as many as a packet passes switches one.
-	sunk      uint64 // packets
-	condenser *sink.Condenser
-	reader    *sink.Reader
-	decoder   *sink.Decoder
-	kept      []pint.Record
-	readings  [pathSwitches]tally // of all digests
+	sunk       uint64 // packets
+	condenser  *sink.Condenser
+	reader     *sink.Reader
+	decoder    *sink.Decoder
+	kept       []pint.Record
+	readings   [pathSwitches]tally // of all digests
+	valueBytes float64
 }
 
 // link is one between a port and its neighbour, with a measurement point at each end.

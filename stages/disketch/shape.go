@@ -40,7 +40,7 @@ func (s *shape) round(r *disketch.Record, span int64) {
 	seconds := float64(span) / 1e9
 	whole := r.Size(disketch.Rounding{})
 	s.all = float64(whole) / seconds
-	s.useful = min(float64(r.Size(disketch.Useful))/seconds, s.all)
+	s.useful = min(float64(r.Size(r.Useful()))/seconds, s.all)
 	r.Rounding = disketch.Rounding{}
 	if s.bytes > 0 {
 		r.Round(s.bytes * seconds)

@@ -64,7 +64,7 @@ func TestShape(t *testing.T) {
 		now += 1 << bits
 		s.Tick(now)
 		m.Collect(now, false, emit)
-		outside := 0
+		outside, coarse := 0, [3]int{}
 		for flow, n := range counts {
 			k := key(flow)
 			for i := range c.Fragments {
@@ -72,9 +72,14 @@ func TestShape(t *testing.T) {
 				q := disketch.Query{Sketch: uint16(i), Hash: hash.XX, From: began, To: began + 1, Confidence: 0.99}
 				if a := all.Frequency(q, keyer.flow(&k, parseSeed), path); n < a.Low || n > a.High {
 					outside++
-				} else if a.Rounded > 0 != (rounding[i] != disketch.Rounding{}) {
-					t.Fatalf("fragment %d of rounding %v: an answer %+v", i, rounding[i], a)
+				} else if a.Rounded > 0 {
+					coarse[i]++
 				}
+			}
+		}
+		for i, n := range coarse { // the others have whole cells
+			if rounded := rounding[i] != (disketch.Rounding{}); rounded != (n > len(counts)/4) || !rounded && n > 0 {
+				t.Errorf("fragment %d of rounding %v: %d of %d answers are rounded", i, rounding[i], n, len(counts))
 			}
 		}
 		if outside > 3*len(counts)/50 {
@@ -108,7 +113,7 @@ func TestShape(t *testing.T) {
 				t.Errorf("%g of what is useful, fragment %d: %g bytes of %g", part, i, fits[i], most)
 			}
 		}
-		if metrics["rounding_ratio0"] != float64(by[0].Ratio)/64 || metrics["rounded_records_total0"] == 0 || metrics["rounded_records_total2"] != 0 {
+		if metrics["rounding_ratio0"] != float64(by[0].Ratio)/512 || metrics["rounded_records_total0"] == 0 || metrics["rounded_records_total2"] != 0 {
 			t.Errorf("%g of what is useful: metrics %v", part, metrics)
 		}
 	}

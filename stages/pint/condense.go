@@ -167,13 +167,20 @@ func (c *condensing) turn(next int64, attach func(plan uint16, partition int, sl
 	if room == 0 {
 		room = math.MaxInt // it was bounded when the slice began
 	}
-	flows, digests := sink.Room(room)
+	values := 0.0
+	for _, s := range c.plans {
+		if s != nil && was {
+			each := s.ValueBytes()
+			c.useful += sink.UsefulBytes(s.Heard(), each) / sliceSeconds
+			values += each
+		}
+	}
+	flows, digests := sink.Room(room, values)
 	if was {
 		for plan, s := range c.plans {
 			if s == nil {
 				continue
 			}
-			c.useful += sink.UsefulBytes(s.Heard()) / sliceSeconds
 			all := s.Take(flows)
 			for partition := range all {
 				if x := &all[partition]; x.Packets > 0 {

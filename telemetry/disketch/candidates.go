@@ -235,19 +235,26 @@ func (c *Candidate) decode(b []byte) (rest []byte, err error) {
 const planeBytes = 8 + 8 + 1 + 1 + 2 + 2 + 16 + 16
 
 // appendPlanes appends the other binary form: their number (uvarint), and for each byte of a candidate a row of those of all. Rows of bytes that are
-// the same, or nearly so, compress to nothing.
+// the same, or nearly so, compress to nothing. Counts, which order candidates only, are rounded down to countBits bits and zeros.
 func appendPlanes(b []byte, all []Candidate) []byte {
 	b = binary.AppendUvarint(b, uint64(len(all)))
 	start := len(b)
 	b = append(b, make([]byte, planeBytes*len(all))...)
 	for i := range all {
-		each := all[i].fixed()
+		c := all[i]
+		if low := bits.Len64(uint64(c.Count)) - countBits; low > 0 {
+			c.Count &^= 1<<low - 1
+		}
+		each := c.fixed()
 		for plane, x := range each {
 			b[start+plane*len(all)+i] = x
 		}
 	}
 	return b
 }
+
+// countBits are those of a candidate's count that planes keep: it is about right by 6 %.
+const countBits = 5
 
 // fixed is a candidate in planeBytes bytes.
 func (c *Candidate) fixed() (b [planeBytes]byte) {

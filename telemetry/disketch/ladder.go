@@ -3,18 +3,46 @@ package disketch
 import (
 	"encoding/binary"
 	"math"
-	"slices"
+	"math/bits"
 
 	"github.com/weirswitch/weir/telemetry/sketch/packing"
 )
 
 // roundings are those that a budget chooses from, the finest first. What flows err by comes first from the ratio, which is that of the large flows' cells; these are few,
 // so a fine one takes some percent more bytes. The least step saves most, until it is about what small flows have (bench/results/scale/ratio.txt).
-var roundings = []Rounding{{1, 0}, {1, 8}, {1, 16}, {1, 20}, {1, 24}, {1, 26}, {1, 28}, {1, 32}, {2, 36}, {4, 40}, {8, 44}, {16, 48}}
+var roundings = []Rounding{{1, 0, 0}, {1, 8, 0}, {1, 16, 0}, {1, 18, 0}, {1, 20, 0}, {1, 22, 0}, {1, 23, 0}, {1, 24, 0}, {1, 25, 0}, {2, 26, 0}, {8, 28, 0}, {8, 32, 0}, {16, 36, 0}, {32, 40, 0}, {64, 44, 0}, {128, 48, 0}}
 
-// Useful is the rounding beyond which a finer one tells little: answers about flows on paths of five switches err by some percent more than those of whole cells, of CountMin
-// by two thirds.
-var Useful = roundings[6]
+// useful of them is the one beyond which a finer one tells little: answers about flows on paths of five switches err by some percent more than those of whole cells, of CountMin
+// by a third at most.
+const useful = 8
+
+// wholeCells is one in how many cells is whole, of roundings up to the useful one: those by which the heaviest flows are known. Coarser ones have fewer bytes than that takes.
+const wholeCells = 32
+
+// rounding is one of the roundings, with what is whole by the cells that the record has.
+func (r *Record) rounding(i int) Rounding {
+	at := roundings[i]
+	if i > useful || !r.rows.rounds() {
+		return at
+	}
+	var sizes [33]int
+	cells := 0
+	for level := range r.rows.levels() {
+		for _, v := range r.rows.cells(level) {
+			sizes[bits.Len64(uint64(max(int64(v), -int64(v))))]++
+			cells++
+		}
+	}
+	most := cells / wholeCells
+	for size := 32; size > 1 && sizes[size] <= most; size-- { // a cell of so many bits is 2^(size-1) or more
+		most -= sizes[size]
+		at.Whole = uint8(size - 1)
+	}
+	return at
+}
+
+// Useful is the rounding beyond which a finer one tells little of the record.
+func (r *Record) Useful() Rounding { return r.rounding(useful) }
 
 // sampledCells is of how many cells a record's size is estimated.
 const sampledCells = 4096
@@ -26,7 +54,7 @@ func (r *Record) Size(at Rounding) int {
 		s = newScale(at, r.Seed)
 	}
 	var count [256]int
-	n, cells := 0, 0
+	n, cells, offsets := 0, 0, 0
 	var varint [binary.MaxVarintLen64]byte
 	levels, width := r.rows.levels(), r.rows.width()
 	step := max(levels*width/sampledCells, 1)
@@ -35,7 +63,11 @@ func (r *Record) Size(at Rounding) int {
 		for column := level % step; column < len(row); column += step {
 			code := int64(row[column])
 			if s != nil {
-				code = s.code(row[column], s.dither(level, column))
+				dither := s.dither(level, column)
+				if code = s.code(row[column], dither); s.isWhole(code) {
+					_, width := s.offset(row[column], code, dither)
+					offsets += width
+				}
 			}
 			for _, b := range varint[:binary.PutVarint(varint[:], code)] {
 				count[b]++
@@ -51,11 +83,8 @@ func (r *Record) Size(at Rounding) int {
 	}
 	keys := len(packing.Append(nil, form(nil, r.Candidates))) + sizes
 	whole := float64(levels*width) / float64(max(cells, 1))
-	return headers + keys + int(min(float64(huffmanBits(&count)), runs*entropyBits(&count), 8*float64(n))/8*whole)
+	return headers + keys + int((min(entropyBits(&count), 8*float64(n))+float64(offsets))/8*whole)
 }
-
-// runs is about how much more than their entropy bytes take of which most are the same, as runs of them are named.
-const runs = 1.2
 
 // entropyBits is the least that symbols take that come so often.
 func entropyBits(count *[256]int) (sum float64) {
@@ -74,33 +103,6 @@ func entropyBits(count *[256]int) (sum float64) {
 // levelSizes is about what a rounded record says of a level beside its codes, in bytes.
 const levelSizes = 24
 
-// huffmanBits is how many bits symbols take that come so often.
-func huffmanBits(count *[256]int) (sum int) {
-	var nodes []int
-	for _, n := range count {
-		if n > 0 {
-			nodes = append(nodes, n)
-		}
-	}
-	slices.Sort(nodes)
-	// Nodes that were joined come in order of their weights, too: the two lightest are first in one list or the other.
-	var joined []int
-	least := func() (n int) {
-		if len(joined) == 0 || len(nodes) > 0 && nodes[0] <= joined[0] {
-			n, nodes = nodes[0], nodes[1:]
-		} else {
-			n, joined = joined[0], joined[1:]
-		}
-		return n
-	}
-	for len(nodes)+len(joined) > 1 {
-		n := least() + least()
-		sum += n
-		joined = append(joined, n)
-	}
-	return sum
-}
-
 // Round chooses the finest rounding with which the binary form takes about so many bytes at most, or the coarsest there is. Cells of kinds that are no sums stay whole.
 func (r *Record) Round(bytes float64) {
 	r.Rounding = Rounding{}
@@ -110,11 +112,11 @@ func (r *Record) Round(bytes float64) {
 	low, high := 0, len(roundings)-1
 	for low < high {
 		middle := (low + high) / 2
-		if float64(r.Size(roundings[middle])) <= bytes {
+		if float64(r.Size(r.rounding(middle))) <= bytes {
 			high = middle
 		} else {
 			low = middle + 1
 		}
 	}
-	r.Rounding = roundings[low]
+	r.Rounding = r.rounding(low)
 }

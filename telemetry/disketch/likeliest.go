@@ -57,21 +57,22 @@ func (c *composer) likeliest(from, to float64) composed {
 }
 
 // suggest adds a hypothesis, once. Where rounded cells may all hold it, it becomes the middle of what they may hold, and stands
-// for all of that.
+// for all of that; but where a whole cell holds it, it stands for itself.
 func (c *composer) suggest(count, span float64) {
-	low, high := math.Inf(-1), math.Inf(1)
+	low, high, whole := math.Inf(-1), math.Inf(1), false
 	for i := range c.obs {
 		o := &c.obs[i]
+		scale := span / o.window
 		if o.below == 0 && o.above == 0 {
+			whole = whole || math.Abs(o.count*scale-count) < 0.5
 			continue
 		}
-		scale := span / o.window
 		if a, b := (o.count-o.below)*scale, (o.count+o.above)*scale; a <= count && count <= b {
 			low, high = max(low, a), min(high, b)
 		}
 	}
 	numbers := 1.0
-	if low = max(low, 0); high-low >= 1 && !math.IsInf(high, 1) {
+	if low = max(low, 0); !whole && high-low >= 1 && !math.IsInf(high, 1) {
 		count, numbers = (low+high)/2, high-low+1
 	}
 	count = math.Round(max(count, 0))

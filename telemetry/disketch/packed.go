@@ -38,6 +38,14 @@ type packed struct {
 	// Of rounded cells, whose codes are in the body: how, and what is known of each level, nil once it is used.
 	scale    *scale
 	measured []measured
+	offsets  []byte
+	whole    []wholeCell // in order
+}
+
+// wholeCell is one of a record of rounded cells that is whole.
+type wholeCell struct {
+	place uint32 // level * width + column
+	value int32
 }
 
 // blockCells is after how many cells a position is noted: a power of two. It costs a
@@ -53,9 +61,10 @@ type scan struct {
 	sizes    [33]int // how many cells have an amount of so many bits
 }
 
-// unpack reads the binary form of rows of a kind, all of it; of rounded cells by their scale.
-func unpack(kind Kind, body []byte, s *scale) (*packed, error) {
-	p := &packed{of: kind, nLevels: 1, body: body, scale: s}
+// unpack reads the binary form of rows of a kind, all of it; of rounded cells by their scale and the offsets of those
+// that are whole.
+func unpack(kind Kind, body []byte, s *scale, offsets []byte) (*packed, error) {
+	p := &packed{of: kind, nLevels: 1, body: body, scale: s, offsets: offsets}
 	var d *sketch.Reader
 	switch kind {
 	case CountSketch:
@@ -307,4 +316,6 @@ func (p *packed) cells(level int) []int32 {
 	return all
 }
 
-func (p *packed) bytes() int { return cap(p.body) + 4*cap(p.blocks) + 8*cap(p.errors) }
+func (p *packed) bytes() int {
+	return cap(p.body) + 4*cap(p.blocks) + 8*cap(p.errors) + cap(p.offsets) + 8*cap(p.whole)
+}

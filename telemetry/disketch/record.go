@@ -86,13 +86,15 @@ var ErrFormat = errors.New("not a DiSketch record")
 //		with flagSquares: how many Squares(1), these (8 each, IEEE 754, little-endian), and Flows(8, the same)
 //		the rows' own form
 //
-// A record of rounded cells has version 5: behind the seed are the ratio and the least step of the rounding (1 each),
-// candidates are in planes (appendPlanes), and the rows' form is packed by itself, with codes in the place of cells (appendRounded).
+// A record of rounded cells has version 6: behind the seed are the ratio (2, little-endian), the least step (1) and what is whole (1) of the rounding,
+// candidates are in planes (appendPlanes), the rows' form is packed by itself, with codes in the place of cells (appendRounded), and behind it to the end are the offsets of whole cells.
 //
-// Versions 1 to 3 are read too. They had this as it is, version 1 without candidates, and version 3 alone with Squares, without Flows.
+// Versions 1 to 3 and 5 are read too. The former had this as it is, version 1 without candidates, and version 3 alone with Squares, without Flows. Version 5 is version 6
+// with a ratio in units of 1/64 (1), and no whole cells.
 const (
 	recordVersion        = 4
-	recordVersionRounded = 5
+	recordVersionRounded = 6
+	recordVersionCoarse  = 5
 	recordVersionSquares = 3
 	recordVersionPlain   = 1
 	flagSingleHop        = 1
@@ -100,7 +102,9 @@ const (
 	flagSquares          = 4
 
 	fixedBytes   = 14 // before the first uvarint
-	roundedBytes = 2  // more in a record of rounded cells
+	roundedBytes = 4  // more in a record of rounded cells
+	coarseBytes  = 2  // the same of version 5
+	coarseRatio  = ratioOne / 64
 )
 
 // rounded says that the binary form has rounded cells.
@@ -127,7 +131,7 @@ func (r *Record) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, version, byte(r.Kind()), byte(r.Unit), flags, byte(r.Epochs), r.Log)
 	b = binary.LittleEndian.AppendUint64(b, r.Seed)
 	if version == recordVersionRounded {
-		b = append(b, r.Rounding.Ratio, r.Rounding.Least)
+		b = append(binary.LittleEndian.AppendUint16(b, r.Rounding.Ratio), r.Rounding.Least, r.Rounding.Whole)
 	}
 	for _, v := range []uint64{r.Fragment.Switch, uint64(r.Fragment.Sketch), r.Epoch, r.Subepoch, r.Packets, r.Value, r.Seen} {
 		b = binary.AppendUvarint(b, v)
@@ -149,10 +153,12 @@ func (r *Record) AppendBinary(b []byte) ([]byte, error) {
 		text, err := r.rows.appendBinary(text)
 		return packing.Append(b, text), err
 	case r.rows.packed != nil:
-		return packing.Append(packing.Append(b, text), r.rows.packed.body), nil
+		p := r.rows.packed
+		return append(packing.AppendCells(packing.Append(b, text), p.body), p.offsets...), nil
 	}
-	// Packed by themselves, codes take no bits for what keys are.
-	return packing.Append(packing.Append(b, text), r.rows.appendRounded(nil, newScale(r.Rounding, r.Seed))), nil
+	// Packed by themselves, codes take no bits for what keys are, nor for offsets, of which each is as likely as the others.
+	codes, offsets := r.rows.appendRounded(nil, newScale(r.Rounding, r.Seed))
+	return append(packing.AppendCells(packing.Append(b, text), codes), offsets...), nil
 }
 
 // Steps are those by which cells are rounded in the binary form: of large ones beside their value, and of small ones; 0: cells are whole.
@@ -160,7 +166,7 @@ func (r *Record) Steps() (ratio, least float64) {
 	if !r.rounded() {
 		return 0, 0
 	}
-	return float64(r.Rounding.Ratio) / 64, math.Exp2(float64(r.Rounding.Least) / 4)
+	return float64(r.Rounding.Ratio) / ratioOne, math.Exp2(float64(r.Rounding.Least) / 4)
 }
 
 // decodeSquares reads them from the beginning of b.
@@ -202,11 +208,11 @@ func (r *Record) Use(f hash.Family) {
 // leaves it alone and says what is wrong: an error that wraps ErrFormat.
 func (r *Record) UnmarshalBinary(b []byte) error {
 	n := new(Record)
-	err := n.unmarshal(b, func(kind Kind, b []byte, s *scale) (rows, error) {
+	err := n.unmarshal(b, func(kind Kind, b []byte, s *scale, offsets []byte) (rows, error) {
 		if s == nil {
 			return decodeRows(kind, b)
 		}
-		p, err := unpack(kind, b, s)
+		p, err := unpack(kind, b, s, offsets)
 		return rows{packed: p}, err
 	})
 	if err != nil {
@@ -225,11 +231,11 @@ func (r *Record) UnmarshalBinary(b []byte) error {
 // has.
 func Decode(b []byte, f hash.Family) (*Prepared, error) {
 	r := new(Record)
-	err := r.unmarshal(b, func(kind Kind, b []byte, s *scale) (rows, error) {
+	err := r.unmarshal(b, func(kind Kind, b []byte, s *scale, offsets []byte) (rows, error) {
 		if !kind.known() || !kinds[kind].linear {
 			return decodeRows(kind, b)
 		}
-		p, err := unpack(kind, b, s)
+		p, err := unpack(kind, b, s, offsets)
 		return rows{packed: p}, err
 	})
 	if err != nil {
@@ -244,7 +250,7 @@ func Decode(b []byte, f hash.Family) (*Prepared, error) {
 	return x, nil
 }
 
-func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte, *scale) (rows, error)) error {
+func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte, *scale, []byte) (rows, error)) error {
 	if len(b) < fixedBytes+roundedBytes || b[0] < recordVersionPlain || b[0] > recordVersionRounded {
 		return fmt.Errorf("%w: %d bytes, not of version %d to %d", ErrFormat, len(b), recordVersionPlain, recordVersionRounded)
 	}
@@ -254,9 +260,13 @@ func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte, *scale) (rows
 	n.Partial = b[3]&flagPartial != 0
 	kind, flags, rest := Kind(b[1]), b[3], b[fixedBytes:]
 	var rounding *scale
-	if b[0] == recordVersionRounded {
-		n.Rounding = Rounding{Ratio: rest[0], Least: rest[1]}
-		if rest = rest[roundedBytes:]; !n.Rounding.valid() || !kind.known() || !kinds[kind].linear {
+	if b[0] >= recordVersionCoarse {
+		if b[0] == recordVersionCoarse {
+			n.Rounding, rest = Rounding{Ratio: coarseRatio * uint16(rest[0]), Least: rest[1]}, rest[coarseBytes:]
+		} else {
+			n.Rounding, rest = Rounding{Ratio: binary.LittleEndian.Uint16(rest), Least: rest[2], Whole: rest[3]}, rest[roundedBytes:]
+		}
+		if !n.Rounding.valid() || !kind.known() || !kinds[kind].linear {
 			return fmt.Errorf("%w: cells of %v rounded by %v", ErrFormat, kind, n.Rounding)
 		}
 		rounding = newScale(n.Rounding, n.Seed)
@@ -281,7 +291,7 @@ func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte, *scale) (rows
 		return fmt.Errorf("%w: %d packets counted of %d seen", ErrFormat, n.Packets, n.Seen)
 	}
 	var err error
-	var cells []byte // of a rounded record
+	var cells, offsets []byte // of a rounded record
 	if latest {
 		behind := []byte(nil)
 		if rest, behind, err = packing.Cut(rest); err != nil {
@@ -291,6 +301,9 @@ func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte, *scale) (rows
 			if cells, behind, err = packing.Cut(behind); err != nil {
 				return fmt.Errorf("%w: %w", ErrFormat, err)
 			}
+		}
+		if b[0] == recordVersionRounded {
+			offsets, behind = behind, nil
 		}
 		if len(behind) != 0 {
 			return fmt.Errorf("%w: %d bytes behind it", ErrFormat, len(behind))
@@ -329,7 +342,7 @@ func (r *Record) unmarshal(b []byte, decodeRows func(Kind, []byte, *scale) (rows
 		}
 		rest = cells
 	}
-	if n.rows, err = decodeRows(kind, rest, rounding); err != nil {
+	if n.rows, err = decodeRows(kind, rest, rounding, offsets); err != nil {
 		return fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	if !n.rows.holds(n.Value) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/hash"
+	"github.com/weirswitch/weir/telemetry/sketch/packing"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -67,6 +68,32 @@ func oldForm(r *Record) []byte {
 	return b
 }
 
+// coarseForm is the binary form of version 5 of a record of version 6.
+func coarseForm(t *testing.T, b []byte) []byte {
+	t.Helper()
+	old := append([]byte{recordVersionCoarse}, b[1:fixedBytes]...)
+	old = append(old, byte(binary.LittleEndian.Uint16(b[fixedBytes:])/coarseRatio), b[fixedBytes+2])
+	at := uvarints(b, fixedBytes+roundedBytes, 7)
+	keys, rest, err := packing.Cut(b[at:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells, _, err := packing.Cut(rest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packing.Append(packing.Append(append(old, b[fixedBytes+roundedBytes:at]...), keys), cells)
+}
+
+// uvarints is where so many of them end that begin at a place in b.
+func uvarints(b []byte, at, n int) int {
+	for range n {
+		_, size := binary.Uvarint(b[at:])
+		at += size
+	}
+	return at
+}
+
 // TestGolden: the form does not change unnoticed, and records of older versions say the same.
 func TestGolden(t *testing.T) {
 	f, err := NewFragment(Config{ID: ID{7, 1}, Kind: CountSketch, Memory: 400, Epochs: 25, Seed: 3, Candidates: 8})
@@ -90,9 +117,12 @@ func TestGolden(t *testing.T) {
 	plain := r.Clone()
 	plain.Squares = nil
 	rounded := r.Clone()
-	rounded.Rounding = Rounding{16, 6}
+	rounded.Rounding = Rounding{16 * coarseRatio, 6, 0}
 	coarse, _ := rounded.AppendBinary(nil)
-	for name, b := range map[string][]byte{"record-v2.bin": oldForm(plain), "record-v3.bin": oldForm(r), "record-v4.bin": form, "record-v5.bin": coarse} {
+	finer := rounded.Clone()
+	finer.Rounding = Rounding{1, 0, 2}
+	fine, _ := finer.AppendBinary(nil)
+	for name, b := range map[string][]byte{"record-v2.bin": oldForm(plain), "record-v3.bin": oldForm(r), "record-v4.bin": form, "record-v5.bin": coarseForm(t, coarse), "record-v6.bin": fine} {
 		file := filepath.Join("testdata", name)
 		if *update {
 			if err := os.WriteFile(file, b, 0o644); err != nil {
@@ -110,7 +140,8 @@ func TestGolden(t *testing.T) {
 		if err := got.UnmarshalBinary(want); err != nil || got.Value != r.Value || !slices.Equal(got.Candidates, r.Candidates) || got.Error() != r.Error() || !slices.Equal(got.Cells(0), r.Cells(0)) && got.Rounding == (Rounding{}) {
 			t.Errorf("%s: %v: %+v", name, err, got)
 		}
-		if (got.Rounding == rounded.Rounding) != (name == "record-v5.bin") {
+		roundings := map[string]Rounding{"record-v5.bin": rounded.Rounding, "record-v6.bin": finer.Rounding}
+		if got.Rounding != roundings[name] {
 			t.Errorf("%s has cells rounded by %v", name, got.Rounding)
 		}
 		if has := got.Squares != nil; has != (name != "record-v2.bin") {

@@ -74,7 +74,7 @@ func (x *Prepared) Empty() bool {
 
 // What a prepared record takes beside its cells and candidates, in bytes.
 const (
-	preparedBytes  = 464
+	preparedBytes  = 512
 	candidateBytes = 56
 	levelBytes     = 280
 )

@@ -1,14 +1,17 @@
 package disketch
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/weirswitch/weir/telemetry/hash"
 	"github.com/weirswitch/weir/telemetry/sketch"
+	"github.com/weirswitch/weir/telemetry/sketch/packing"
 )
 
 // A Rounding says how coarse the cells of a record are, where the whole ones would take more bytes than a budget has; the zero value: not at all.
@@ -23,16 +26,25 @@ import (
 // for one whole number or two: there it is 0.07 packets at most. The hash is another one in each record, so errors
 // of one flow's cells on several switches, and in several epochs, are independent, too.
 type Rounding struct {
-	// Ratio is the step of large cells beside their value, in units of 1/64.
-	Ratio uint8
+	// Ratio is the step of large cells beside their value, in units of 1/ratioOne.
+	Ratio uint16
 	// Least is the step of small cells, its logarithm to base 2 in units of 1/4; 0 is a step of 1: the cells themselves.
 	Least uint8
+	// Whole is the logarithm to base 2 from which on, or some steps more, cells are whole all the same: their records have also where in its span each is. 0: none is.
+	Whole uint8
 }
 
-// maxLeast bounds the least step to 2^16.
-const maxLeast = 64
+// Steps are at most 2^16 for small cells, maxLeast, and 4 times the value for large ones, maxRatio.
+const (
+	ratioOne = 512
+	maxRatio = 4 * ratioOne
+	maxLeast = 64
+	maxWhole = 32
+)
 
-func (r Rounding) valid() bool { return r.Ratio > 0 && r.Least <= maxLeast }
+func (r Rounding) valid() bool {
+	return r.Ratio > 0 && r.Ratio <= maxRatio && r.Least <= maxLeast && r.Whole <= maxWhole
+}
 
 // scale is a Rounding with the dither of a record.
 type scale struct {
@@ -41,16 +53,20 @@ type scale struct {
 	ratio, c      float64
 	up, down, mid float64 // e^(ratio/2), its inverse, and what the middle of a span is beside its value without bias
 	most          int64   // the largest code
+	whole         int64   // the least code of cells that are whole
 }
 
 func newScale(r Rounding, seed uint64) *scale {
-	s := &scale{Rounding: r, seed: hash.Uint64(seed, 'd'), ratio: float64(r.Ratio) / 64}
+	s := &scale{Rounding: r, seed: hash.Uint64(seed, 'd'), ratio: float64(r.Ratio) / ratioOne}
 	s.c = math.Exp2(float64(r.Least)/4) / s.ratio
 	s.up = math.Exp(s.ratio / 2)
 	s.down = 1 / s.up
 	// The mean over the dither of k c sinh(ratio t) is v with this k; the middle of a span is c sinh(ratio t) cosh(ratio/2).
 	s.mid = s.ratio/(s.up-s.down) - (s.up+s.down)/2
 	s.most = int64(math.Asinh(1<<31/s.c)/s.ratio) + 2
+	if s.whole = s.most + 1; r.Whole > 0 {
+		s.whole = int64(math.Ceil(math.Asinh(math.Exp2(float64(r.Whole))/s.c)/s.ratio)) + 1 // no smaller cell has it, whatever its dither
+	}
 	return s
 }
 
@@ -76,6 +92,18 @@ func (s *scale) span(code int64, dither float64) (value, low, high float64) {
 	return min(max(value, low), high), low, high
 }
 
+// isWhole says that cells of a code are whole.
+func (s *scale) isWhole(code int64) bool { return code >= s.whole || code <= -s.whole }
+
+// offset is where in the span of its code a whole cell is, and in how many bits.
+func (s *scale) offset(v int32, code int64, dither float64) (offset uint64, width int) {
+	_, low, high := s.span(code, dither)
+	return uint64(min(max(float64(v)-low, 0), high-low)), offsetBits(low, high)
+}
+
+// offsetBits is how many bits an offset takes.
+func offsetBits(low, high float64) int { return bits.Len64(uint64(high - low)) }
+
 // observed is what a record says of a flow in a subepoch: an estimate, and by how much the cell of which it is may have held less, or more.
 type observed struct{ count, below, above float64 }
 
@@ -93,8 +121,8 @@ func (o *observed) variance() float64 {
 //	moment(8, IEEE 754, little-endian): the sum of the cells of CountMin, else of their squares
 //	n(1), and n uvarints: how many cells have an amount of so many bits, from 0
 //
-// so the error of a row and the noise in it (noise) are those of whole cells.
-func (r *rows) appendRounded(b []byte, s *scale) []byte {
+// so the error of a row and the noise in it (noise) are those of whole cells. offsets are those of whole cells, in the order of the codes.
+func (r *rows) appendRounded(b []byte, s *scale) (codes, offsets []byte) {
 	switch {
 	case r.sketch != nil:
 		b = binary.LittleEndian.AppendUint64(sketch.AppendHeader(b, sketch.KindCountSketchRow), r.sketch.Seed())
@@ -123,12 +151,18 @@ func (r *rows) appendRounded(b []byte, s *scale) []byte {
 			b = binary.AppendUvarint(b, count)
 		}
 	}
+	var whole packing.Bits
 	for level := range r.levels() {
 		for column, v := range r.cells(level) {
-			b = binary.AppendVarint(b, s.code(v, s.dither(level, column)))
+			dither := s.dither(level, column)
+			code := s.code(v, dither)
+			b = binary.AppendVarint(b, code)
+			if s.isWhole(code) {
+				whole.Add(s.offset(v, code, dither))
+			}
 		}
 	}
-	return b
+	return b, whole.Bytes()
 }
 
 // rounds says whether cells can be rounded: those of kinds that are sums.
@@ -141,7 +175,7 @@ type measured struct {
 	codes  []uint32 // how many cells have each code, from the least possible one
 }
 
-// scanRounded reads all that is behind the header once, instead of scan.
+// scanRounded reads all that is behind the header once, instead of scan, and the offsets of whole cells.
 func (p *packed) scanRounded(b []byte) error {
 	p.measured = make([]measured, p.nLevels)
 	power := 2
@@ -159,7 +193,7 @@ func (p *packed) scanRounded(b []byte) error {
 		return fmt.Errorf("%d cells, with %d bytes", p.nLevels*p.width, len(b))
 	}
 	p.blocks = make([]uint32, 0, p.nLevels*p.blocksOf())
-	at, most := 0, p.scale.most
+	at, most, offsets := 0, p.scale.most, packing.ReadBits(p.offsets)
 	for level := range p.measured {
 		m := &p.measured[level]
 		m.codes = make([]uint32, 2*most+1)
@@ -179,12 +213,23 @@ func (p *packed) scanRounded(b []byte) error {
 			if code > most || code < -most || code < 0 && p.of == CountMin {
 				return fmt.Errorf("a cell of the code %d; the largest is %d", code, most)
 			}
+			if p.scale.isWhole(code) {
+				_, low, high := p.scale.span(code, p.scale.dither(level, column))
+				offset := float64(offsets.Take(offsetBits(low, high)))
+				if offset > high-low || low+offset > math.MaxInt32 || low+offset < math.MinInt32 {
+					return fmt.Errorf("a whole cell of %g more than %g, of up to %g", offset, low, high)
+				}
+				p.whole = append(p.whole, wholeCell{uint32(level*p.width + column), int32(low + offset)})
+			}
 			m.codes[code+most]++
 			at += n
 		}
 	}
 	if at != len(b) {
 		return fmt.Errorf("%d bytes behind the cells", len(b)-at)
+	}
+	if !offsets.Whole() {
+		return fmt.Errorf("%d bytes are not those of %d whole cells", len(p.offsets), len(p.whole))
 	}
 	return nil
 }
@@ -294,7 +339,13 @@ func eachSize(low, high float64, f func(size int, numbers float64)) {
 
 // rounded is what a rounded cell holds.
 func (p *packed) rounded(level, column int) (value, low, high float64) {
-	value, low, high = p.scale.span(int64(p.at(level, column)), p.scale.dither(level, column))
+	code := int64(p.at(level, column))
+	if p.scale.isWhole(code) {
+		at, _ := slices.BinarySearchFunc(p.whole, uint32(level*p.width+column), func(x wholeCell, place uint32) int { return cmp.Compare(x.place, place) })
+		v := float64(p.whole[at].value)
+		return v, v, v
+	}
+	value, low, high = p.scale.span(code, p.scale.dither(level, column))
 	if p.of == CountMin {
 		low = max(low, 0)
 		value, high = max(value, low), max(high, low)

@@ -18,7 +18,7 @@ import (
 // small cells of a least step of 1 are whole.
 func TestSpan(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 'r'))
-	for _, at := range append([]Rounding{{1, 0}, {255, 0}, {255, maxLeast}, {64, 16}}, roundings...) {
+	for _, at := range append([]Rounding{{8, 0, 0}, {maxRatio, 0, 0}, {maxRatio, maxLeast, 0}, {512, 16, 0}}, roundings...) {
 		s := newScale(at, r.Uint64())
 		for _, v := range []int32{0, 1, -1, 2, 7, -100, 1000, 12_345, -1_000_000, math.MaxInt32, math.MinInt32, math.MaxInt32 - 1} {
 			const draws = 4000
@@ -41,7 +41,7 @@ func TestSpan(t *testing.T) {
 			if off := math.Abs(sum / draws); off > 6*math.Sqrt(squares)/draws+0.002*step+0.1 {
 				t.Errorf("%v: %d is off by %g on average, a step of %g", at, v, sum/draws, step)
 			}
-			if at.Least == 0 && at.Ratio <= 16 && math.Abs(float64(v)) <= 1 && squares > 0.3*draws {
+			if at.Least == 0 && at.Ratio <= 16*coarseRatio && math.Abs(float64(v)) <= 1 && squares > 0.3*draws {
 				t.Errorf("%v: %d is not whole: %g", at, v, squares/draws)
 			}
 		}
@@ -113,7 +113,9 @@ func TestRoundedRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := len(whole)
-		for _, at := range roundings {
+		wholes := 0
+		for i := range roundings {
+			at := x.rounding(i)
 			x.Rounding = at
 			b, err := x.AppendBinary(nil)
 			if err != nil || b[0] != recordVersionRounded {
@@ -141,12 +143,18 @@ func TestRoundedRecord(t *testing.T) {
 			if err != nil || !bytes.Equal(again, b) {
 				t.Errorf("%v, %v: encoded again it differs: %v", kind, at, err)
 			}
+			_, step := x.Steps()
 			for level := range x.rows.levels() {
 				cells, others := d.Cells(level), u.Cells(level)
 				for column, v := range x.Cells(level) {
 					value, low, high := d.rows.packed.rounded(level, column)
 					if float64(v) < low || float64(v) > high || math.Abs(float64(cells[column])-value) > 0.5 || others[column] != cells[column] {
 						t.Fatalf("%v, %v: a cell of %d is %g, from %g to %g", kind, at, v, value, low, high)
+					}
+					if amount := math.Abs(float64(v)); at.Whole > 0 && amount >= math.Exp2(float64(at.Whole))+2*step && low != high {
+						t.Fatalf("%v, %v: a cell of %d is from %g to %g", kind, at, v, low, high)
+					} else if low == high && amount > 10 {
+						wholes++
 					}
 					if v == 0 && at.Least == 0 && high-low > 2 {
 						t.Fatalf("%v, %v: an empty cell may have %g to %g", kind, at, low, high)
@@ -156,6 +164,9 @@ func TestRoundedRecord(t *testing.T) {
 					t.Errorf("%v, %v, level %d: an error and a noise of %v, not %v", kind, at, level, d.levels[level], exact.levels[level])
 				}
 			}
+		}
+		if wholes < 100 {
+			t.Errorf("%v: %d cells were whole", kind, wholes)
 		}
 		x.Rounding = Rounding{}
 		if b, err := x.AppendBinary(nil); err != nil || !bytes.Equal(b, whole) {
@@ -175,7 +186,7 @@ func TestRound(t *testing.T) {
 		t.Errorf("%v with room for nothing", x.Rounding)
 	}
 	for i := range roundings[1:] {
-		if x.Round(float64(x.Size(roundings[i+1]))); x.Size(x.Rounding) > x.Size(roundings[i+1]) {
+		if x.Round(float64(x.Size(x.rounding(i + 1)))); x.Size(x.Rounding) > x.Size(x.rounding(i+1)) {
 			t.Errorf("%v with room for %v", x.Rounding, roundings[i+1])
 		}
 	}
@@ -190,7 +201,7 @@ func TestRound(t *testing.T) {
 // TestHostileRounding: what no switch makes is refused.
 func TestHostileRounding(t *testing.T) {
 	x, _ := roundedRecord(t, CountMin, 7)
-	x.Rounding = Rounding{16, 0}
+	x.Rounding = Rounding{128, 0, 8}
 	b, err := x.AppendBinary(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -203,16 +214,12 @@ func TestHostileRounding(t *testing.T) {
 	// cells changes what is behind the seed of the rows: the moment, how many sizes there are, these, and the codes.
 	cells := func(change func([]byte) []byte) func([]byte) []byte {
 		return func(b []byte) []byte {
-			at := fixedBytes + roundedBytes
-			for range 7 {
-				_, n := binary.Uvarint(b[at:])
-				at += n
-			}
+			at := uvarints(b, fixedBytes+roundedBytes, 7)
 			keys, rest, err := packing.Cut(b[at:])
 			if err != nil {
 				t.Fatal(err)
 			}
-			body, _, err := packing.Cut(rest)
+			body, offsets, err := packing.Cut(rest)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -222,7 +229,7 @@ func TestHostileRounding(t *testing.T) {
 			d.Uvarint()
 			head := len(body) - len(d.Rest())
 			body = append(bytes.Clone(body[:head]), change(bytes.Clone(body[head:]))...)
-			return packing.Append(packing.Append(bytes.Clone(b[:at]), keys), body)
+			return append(packing.AppendCells(packing.Append(bytes.Clone(b[:at]), keys), body), offsets...)
 		}
 	}
 	if same := cells(func(b []byte) []byte { return b })(b); !bytes.Equal(same, b) {
@@ -238,12 +245,18 @@ func TestHostileRounding(t *testing.T) {
 		"one cell less":    cells(func(b []byte) []byte { return b[:len(b)-2] }),
 		"a negative cell":  cells(func(b []byte) []byte { b[len(b)-1] = 1; return b }),
 		"a cell too large": cells(func(b []byte) []byte { return binary.AppendVarint(b[:len(b)-1], 1<<20) }),
-		"no ratio":         func(b []byte) []byte { b[fixedBytes] = 0; return b },
-		"a huge least":     func(b []byte) []byte { b[fixedBytes+1] = maxLeast + 1; return b },
-		"a finer scale":    func(b []byte) []byte { b[fixedBytes] = 255; return b },
+		"no ratio":         func(b []byte) []byte { b[fixedBytes], b[fixedBytes+1] = 0, 0; return b },
+		"a huge least":     func(b []byte) []byte { b[fixedBytes+2] = maxLeast + 1; return b },
+		"a coarser scale":  func(b []byte) []byte { b[fixedBytes+1] = 4; return b },
+		"a huge ratio":     func(b []byte) []byte { b[fixedBytes+1] = 255; return b },
+		"all are whole":    func(b []byte) []byte { b[fixedBytes+3] = 1; return b },
+		"none is whole":    func(b []byte) []byte { b[fixedBytes+3] = 0; return b },
+		"a huge whole":     func(b []byte) []byte { b[fixedBytes+3] = maxWhole + 1; return b },
+		"one offset more":  func(b []byte) []byte { return append(b, 0) },
+		"a later offset":   func(b []byte) []byte { b[len(b)-1] = 0xff; return b },
 		"cut short":        func(b []byte) []byte { return b[:len(b)-1] },
 		"of tower": func([]byte) []byte {
-			return append(append(append([]byte{recordVersionRounded}, other[1:fixedBytes]...), 16, 0), other[fixedBytes:]...)
+			return append(append(append([]byte{recordVersionRounded}, other[1:fixedBytes]...), 128, 0, 0, 0), other[fixedBytes:]...)
 		},
 		"an unknown kind":  func(b []byte) []byte { b[1] = 77; return b },
 		"a later version":  func(b []byte) []byte { b[0] = recordVersionRounded + 1; return b },
@@ -264,7 +277,7 @@ func TestHostileRounding(t *testing.T) {
 func FuzzRounded(f *testing.F) {
 	for _, kind := range []Kind{CountSketch, CountMin, UnivMon} {
 		x, _ := roundedRecord(f, kind, 8)
-		for _, at := range []Rounding{{2, 0}, {16, 4}, {255, maxLeast}} {
+		for _, at := range []Rounding{{1, 0, 0}, {1, 8, 6}, {128, 4, 0}, {maxRatio, maxLeast, 20}} {
 			x.Rounding = at
 			b, err := x.AppendBinary(nil)
 			if err != nil {

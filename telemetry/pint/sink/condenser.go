@@ -187,24 +187,35 @@ func (c *Condenser) count(part *condensedPart, f *condensed, r reading) {
 	counts[r.code] += n
 }
 
-// What a flow takes in a record, about, and a digest; and the parts of the room for both. What is left is for values.
+// What records take, about, in bytes: a digest in full ones, a flow, one of few digests, how often a code came, and a header.
 const (
-	flowBytes   = 16
-	digestBytes = 16.2
-	flowPart    = 0.6
-	digestPart  = 0.3
+	digestBytes     = 16.2
+	flowBytes       = 13
+	fewDigestsBytes = 22
+	codeBytes       = 2.4
+	headerBytes     = 100
+)
+
+// The parts of the room for flows and for digests, of what values leave; and what values leave at least, of all.
+const (
+	flowPart   = 0.75
+	digestPart = 1 - flowPart
+	leastPart  = 0.2
 )
 
 // DigestBytes is about what so many digests take in records.
 func DigestBytes(digests uint64) float64 { return float64(digests) * digestBytes }
 
-// Room is how many flows, and digests as they are, a sink sends at most in so many bytes.
-func Room(bytes float64) (flows int, digests float64) {
-	return int(min(bytes*flowPart/flowBytes, math.MaxInt32)), bytes * digestPart / digestBytes
+// Room is how many flows, and digests as they are, a sink sends at most in so many bytes, beside values that take some of them.
+func Room(bytes, values float64) (flows int, digests float64) {
+	bytes = max(bytes-values, leastPart*bytes)
+	return int(min(bytes*flowPart/flowBytes, math.MaxInt32)), bytes * digestPart / fewDigestsBytes
 }
 
-// UsefulBytes is the room that so many flows need.
-func UsefulBytes(flows int) float64 { return float64(flows) * flowBytes / flowPart }
+// UsefulBytes is the room that so many flows need beside values.
+func UsefulBytes(flows int, values float64) float64 {
+	return float64(flows)*flowBytes/flowPart + values
+}
 
 // Share is the smallest of which so many digests leave at most so many.
 func Share(digests uint64, most float64) (share uint8) {
@@ -302,6 +313,25 @@ func (c *Condenser) Heard() (n int) {
 		}
 	}
 	return n
+}
+
+// ValueBytes is about what the values of the slice take in records, and the records themselves.
+func (c *Condenser) ValueBytes() (sum float64) {
+	for i := range c.parts {
+		p := &c.parts[i]
+		if p.packets == 0 {
+			continue
+		}
+		sum += headerBytes
+		for _, counts := range p.values {
+			for _, n := range counts {
+				if n != 0 {
+					sum += codeBytes
+				}
+			}
+		}
+	}
+	return sum
 }
 
 // Evicted is how many flows were evicted so far.
