@@ -140,3 +140,31 @@ func FuzzCut(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkCells: as many cells as a fragment of 128 KB has, of which two thirds are 0.
+func BenchmarkCells(b *testing.B) {
+	r := rand.New(rand.NewPCG(4, 25))
+	cells := make([]byte, 32<<10)
+	for i := range cells {
+		cells[i] = byte(r.ExpFloat64() * 0.9)
+	}
+	for _, form := range []struct {
+		name string
+		add  func(dst, text []byte) []byte
+	}{{"zstd", Append}, {"fse", AppendCells}} {
+		packed := form.add(nil, cells)
+		b.Run(form.name+"/append", func(b *testing.B) {
+			for b.Loop() {
+				packed = form.add(packed[:0], cells)
+			}
+			b.ReportMetric(float64(len(packed)), "bytes")
+		})
+		b.Run(form.name+"/cut", func(b *testing.B) {
+			for b.Loop() {
+				if _, _, err := Cut(packed); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
