@@ -59,8 +59,8 @@ var qualities = []struct {
 	{"path_not_certain", "share", "of flows of 1,000 packets or more", func(q *quality) float64 { return q.Path }},
 	{"median_latency_error", "share", "of switches, mean", func(q *quality) float64 { return q.Latency }},
 	{"heavy_hitters_1_less_f1", "share", "of flows of 0.1 % of the bytes or more", func(q *quality) float64 { return q.Heavy }},
-	{"mean_delay_error", "share", "of links, root of the mean square", func(q *quality) float64 { return q.Delay }},
-	{"loss_error", "share", "of links, root of the mean square", func(q *quality) float64 { return q.Loss }},
+	{"mean_delay_error", "share", "of links, each by 8 seeds, root of the mean square", func(q *quality) float64 { return q.Delay }},
+	{"loss_error", "share", "of links, each by 8 seeds, root of the mean square", func(q *quality) float64 { return q.Loss }},
 	{"flows_with_a_delay", "share", "of flows of 1,000 packets or more", func(q *quality) float64 { return q.Known }},
 	{"sketched_flows_error", "packets", "of flows of 5 switches, root of the mean square", func(q *quality) float64 { return q.Sketched }},
 	{"sketched_heavy_hitters_1_less_f1", "share", "of flows of 0.1 % of a switch's packets or more, mean of shares from half of that to twice it", func(q *quality) float64 { return q.SketchedHeavy }},
@@ -158,8 +158,11 @@ func (m *measuring) cut(budget float64, condensed []pint.Condensed, sample *obli
 // pointBytes is what all points take per second if they keep so many cells.
 func (m *measuring) pointBytes(cells int) (sum float64, err error) {
 	for i := range m.links {
+		for _, ends := range m.links[i].ends() {
+			ends[0].Keep(cells)
+			ends[1].Keep(cells)
+		}
 		for _, p := range []*lds.Point{m.links[i].from, m.links[i].to} {
-			p.Keep(cells)
 			n, err := m.weigh(record.LDS, p.AppendBinary)
 			if err != nil {
 				return 0, err
@@ -324,24 +327,29 @@ func (m *measuring) pointQuality(q *quality) error {
 	var differences []*lds.Difference
 	for i := range m.links {
 		x := &m.links[i]
-		d, err := lds.Subtract(x.from, x.to, lds.AnyDelay())
-		if err != nil {
-			return err
+		for k, ends := range x.ends() {
+			d, err := lds.Subtract(ends[0], ends[1], lds.AnyDelay())
+			if err != nil {
+				return err
+			}
+			if k == 0 {
+				differences = append(differences, d)
+			}
+			mean, ok := d.MeanNs()
+			lost, known := d.Lost()
+			off, missed := 1., 1.
+			if ok {
+				off = mean/(x.delay/float64(x.n)) - 1
+			}
+			if known {
+				missed = float64(lost)/float64(x.lost) - 1
+			}
+			q.Delay += off * off
+			q.Loss += missed * missed
 		}
-		differences = append(differences, d)
-		mean, ok := d.MeanNs()
-		lost, known := d.Lost()
-		off, missed := 1., 1.
-		if ok {
-			off = mean/(x.delay/float64(x.n)) - 1
-		}
-		if known {
-			missed = float64(lost)/float64(x.lost) - 1
-		}
-		q.Delay += off * off
-		q.Loss += missed * missed
 	}
-	q.Delay, q.Loss = math.Sqrt(q.Delay/float64(len(m.links))), math.Sqrt(q.Loss/float64(len(m.links)))
+	measured := float64(len(m.links) * linkSeeds)
+	q.Delay, q.Loss = math.Sqrt(q.Delay/measured), math.Sqrt(q.Loss/measured)
 	known, all := 0., 0.
 	for _, f := range m.flows {
 		if f.packets >= pathPackets {

@@ -137,8 +137,23 @@ type measuring struct {
 // link is one between a port and its neighbour, with a measurement point at each end.
 type link struct {
 	from, to *lds.Point
-	lost, n  uint64
-	delay    float64 // sum of those that arrived
+	// again are such points with other seeds, whose records are not sent: by which flows share a cell with one that lost a packet, the
+	// links' mean delays differ, and that of four of them is chance.
+	again   [linkSeeds - 1]struct{ from, to *lds.Point }
+	lost, n uint64
+	delay   float64 // sum of those that arrived
+}
+
+// linkSeeds is by how many seeds the delay of a link is measured.
+const linkSeeds = 8
+
+// ends are the points of a link, those that are sent first.
+func (x *link) ends() (all [linkSeeds][2]*lds.Point) {
+	all[0] = [2]*lds.Point{x.from, x.to}
+	for i, a := range x.again {
+		all[i+1] = [2]*lds.Point{a.from, a.to}
+	}
+	return all
 }
 
 // flow is what a flow sends.
@@ -185,7 +200,12 @@ func newMeasuring(ports int, seed uint64, flows float64) (*measuring, error) {
 	d.Columns, d.IntervalNs = l.Columns, 1<<epochBits
 	for range ports {
 		x := link{}
-		for _, p := range []**lds.Point{&x.from, &x.to} {
+		ends := []**lds.Point{&x.from, &x.to}
+		for i := range x.again {
+			ends = append(ends, &x.again[i].from, &x.again[i].to)
+		}
+		for i, p := range ends {
+			d.Seed = seed + uint64(i/2)
 			if *p, err = lds.NewPoint(d); err != nil {
 				return nil, err
 			}
@@ -240,7 +260,10 @@ func medianOf(sw uint64) float64 { return 1000 * float64(1+sw%7) }
 
 // packet sends a packet over the link.
 func (x *link) packet(r *rand.Rand, f *flow, number, id uint64, at, end int64, length uint32) {
-	x.from.Add(number, id, min(at, end), length)
+	ends := x.ends()
+	for i := range ends {
+		ends[i][0].Add(number, id, min(at, end), length)
+	}
 	if r.IntN(lossEach) == 0 {
 		x.lost++
 		return
@@ -248,7 +271,9 @@ func (x *link) packet(r *rand.Rand, f *flow, number, id uint64, at, end int64, l
 	delay := int64(f.delay + packetDelay*r.ExpFloat64())
 	x.n++
 	x.delay += float64(delay)
-	x.to.Add(number, id, min(at, end)+delay, length)
+	for i := range ends {
+		ends[i][1].Add(number, id, min(at, end)+delay, length)
+	}
 }
 
 // sink takes the packet's digest off, where its flow ends.
