@@ -39,58 +39,86 @@ func disketchFig16(ctx context.Context, o Options) ([]Row, error) {
 	return t, err
 }
 
+// fig16Hops are the numbers of switches on paths.
+var fig16Hops = []int{1, 3, 5}
+
+// fig16Squares are mean squared errors by the number of switches on the path.
+type fig16Squares struct {
+	disco   [6]float64
+	without [6]float64 // one subepoch for all flows
+	with    [6]float64 // two for flows of one hop
+	same    [6]float64 // the same with the target that was found for one
+	rows    [6]float64 // with, by the paper's composition
+}
+
+// fig16Placed are the errors with one placement of the memories.
+func (t *dsTraffic) fig16Placed(ctx context.Context, memory []int, seed uint64, trials int) (*fig16Squares, error) {
+	disco, err := t.disco(disketch.CountSketch, memory, seed)
+	if err != nil {
+		return nil, err
+	}
+	run := dsRun{kind: disketch.CountSketch, memory: memory, seed: seed, trials: trials, ways: []disketch.Composition{disketch.Likeliest, disketch.Rows}}
+	without, err := t.run(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	run.singleHop = true
+	with, err := t.run(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	run.target = without.target
+	same, err := t.run(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	e := new(fig16Squares)
+	for _, h := range fig16Hops {
+		e.disco[h] = t.squares(disco, h)
+		e.without[h] = t.squares(without.estimate[0], h)
+		e.with[h] = t.squares(with.estimate[0], h)
+		e.same[h] = t.squares(same.estimate[0], h)
+		e.rows[h] = t.squares(with.estimate[1], h)
+	}
+	return e, nil
+}
+
 // fig16 adds the rows of a trace, over several placements of the memories.
 func (t *table) fig16(ctx context.Context, o Options, tr *dsTraffic, prefix string, placements uint64) error {
-	hops := []int{1, 3, 5}
 	sizes := []struct {
 		name   string
 		kb     int
 		change float64
 	}{{"8KB", 8, -0.24}, {"1MB", 1024, -0.13}}
 	for i, size := range sizes {
-		var disco, without, with, same, rows [6]float64
+		var sum fig16Squares
 		for p := range placements {
 			o.progress(i*int(placements)+int(p), len(sizes)*int(placements), prefix+size.name)
 			seed := o.Seed + p
 			memory := dsMemories(len(tr.net.graph.Nodes), size.kb<<10/o.dsShrink(), true, seed)
-			d, err := tr.disco(disketch.CountSketch, memory, seed)
+			e, err := tr.fig16Placed(ctx, memory, seed, o.runs(4000))
 			if err != nil {
 				return err
 			}
-			run := dsRun{kind: disketch.CountSketch, memory: memory, seed: seed, trials: o.runs(4000), ways: []disketch.Composition{disketch.Likeliest, disketch.Rows}}
-			a, err := tr.run(ctx, run)
-			if err != nil {
-				return err
-			}
-			run.singleHop = true
-			b, err := tr.run(ctx, run)
-			if err != nil {
-				return err
-			}
-			run.target = a.target
-			c, err := tr.run(ctx, run)
-			if err != nil {
-				return err
-			}
-			for _, h := range hops {
-				same[h] += tr.squares(c.estimate[0], h)
-				disco[h] += tr.squares(d, h)
-				without[h] += tr.squares(a.estimate[0], h)
-				with[h] += tr.squares(b.estimate[0], h)
-				rows[h] += tr.squares(b.estimate[1], h)
+			for _, h := range fig16Hops {
+				sum.disco[h] += e.disco[h]
+				sum.without[h] += e.without[h]
+				sum.with[h] += e.with[h]
+				sum.same[h] += e.same[h]
+				sum.rows[h] += e.rows[h]
 			}
 		}
 		root := func(x float64) float64 { return math.Sqrt(x / float64(placements)) }
-		for _, h := range hops {
+		for _, h := range fig16Hops {
 			name := fmt.Sprintf("%s%s.hops%d.rmse.", prefix, size.name, h)
-			t.add(name+"disco", "packets", root(disco[h]), "Fig. 16 shows bars", "neither")
-			t.add(name+"disketch", "packets", root(without[h]), "one subepoch for all flows", "lower")
-			t.add(name+"disketch_mitigated", "packets", root(with[h]), "two subepochs for flows of one hop", "lower")
-			t.add(name+"disketch_mitigated_rows", "packets", root(rows[h]), "the same by the paper's composition", "neither")
+			t.add(name+"disco", "packets", root(sum.disco[h]), "Fig. 16 shows bars", "neither")
+			t.add(name+"disketch", "packets", root(sum.without[h]), "one subepoch for all flows", "lower")
+			t.add(name+"disketch_mitigated", "packets", root(sum.with[h]), "two subepochs for flows of one hop", "lower")
+			t.add(name+"disketch_mitigated_rows", "packets", root(sum.rows[h]), "the same by the paper's composition", "neither")
 		}
-		t.against(prefix+"single_hop."+size.name+".change", "ratio", root(with[1])/root(without[1])-1, size.change, "DiSketch, Section 6.4; the target is found anew", "lower")
-		t.against(prefix+"single_hop."+size.name+".change_same_target", "ratio", root(same[1])/root(without[1])-1, size.change, "with the target that was found for one subepoch", "lower")
-		t.add(prefix+"multi_hop."+size.name+".change", "ratio", root(with[5])/root(without[5])-1, "what flows of 5 hops pay; the paper says slightly more error", "lower")
+		t.against(prefix+"single_hop."+size.name+".change", "ratio", root(sum.with[1])/root(sum.without[1])-1, size.change, "DiSketch, Section 6.4; the target is found anew", "lower")
+		t.against(prefix+"single_hop."+size.name+".change_same_target", "ratio", root(sum.same[1])/root(sum.without[1])-1, size.change, "with the target that was found for one subepoch", "lower")
+		t.add(prefix+"multi_hop."+size.name+".change", "ratio", root(sum.with[5])/root(sum.without[5])-1, "what flows of 5 hops pay; the paper says slightly more error", "lower")
 	}
 	return nil
 }

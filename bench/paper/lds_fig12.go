@@ -38,14 +38,8 @@ func ldsFig12(ctx context.Context, o Options) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	weighings := []ldsWeighing{{1, 1, 1}, {1, 10, 100}, {1, 25, 100}, {1, 50, 2500}}
 	four := func(columns int) lds.Config { return lds.Config{Rows: 4, Columns: columns, Virtual: 1} }
-	models := []struct {
-		prefix string
-		all    *crossings
-		config lds.Config
-		delays delays
-	}{
+	models := []ldsFig12Model{
 		{"", synthetic, four(25000), measured}, {"capture.", captured, four(ldsColumns(captured.trace, 25000)), measured},
 		{"columns_10000.", synthetic, four(10000), measured}, {"two_queues.", synthetic, four(25000), newTwoQueues()},
 		{"adapted.", synthetic, ldsAdapted(25000, len(synthetic.trace.Flows)), measured},
@@ -55,16 +49,7 @@ func ldsFig12(ctx context.Context, o Options) ([]Row, error) {
 	}
 	var jobs []ldsJob
 	for _, m := range models {
-		for _, w := range weighings {
-			jobs = append(jobs, ldsJob{fmt.Sprint(m.prefix, w), func(seed uint64) ([]flowError, error) {
-				weight := func(flow uint32) uint32 { return w[ldsClass(seed, flow)] }
-				errs, err := m.all.of(m.delays, 0, seed).ldsErrors(m.config, weight, lds.Balanced)
-				for i := range errs {
-					errs[i].class = ldsClass(seed, uint32(i))
-				}
-				return errs, err
-			}})
-		}
+		jobs = append(jobs, m.jobs()...)
 	}
 	results, err := ldsMeasure(ctx, o, 6, jobs)
 	if err != nil {
@@ -72,28 +57,58 @@ func ldsFig12(ctx context.Context, o Options) ([]Row, error) {
 	}
 	var t table
 	for i, m := range models {
-		of := results[i*len(weighings):]
-		source := fmt.Sprintf("LDS Fig. 12; %d x %d cells; %s; %s", m.config.Columns, m.config.Rows, m.delays, m.all.trace.Name)
-		for j, w := range weighings[1:] {
-			name := m.prefix
-			if j > 0 {
-				name += fmt.Sprintf("weights_%d_%d_%d.", w[0], w[1], w[2])
+		t.ldsFig12(m, results[i*len(ldsWeighings):])
+	}
+	return t, nil
+}
+
+// ldsWeighings are the policies of figure 12, of which the first has no weights.
+var ldsWeighings = []ldsWeighing{{1, 1, 1}, {1, 10, 100}, {1, 25, 100}, {1, 50, 2500}}
+
+// ldsFig12Model is a trace, a model of delays, and cells.
+type ldsFig12Model struct {
+	prefix string
+	all    *crossings
+	config lds.Config
+	delays delays
+}
+
+// jobs are one for each policy.
+func (m ldsFig12Model) jobs() (jobs []ldsJob) {
+	for _, w := range ldsWeighings {
+		jobs = append(jobs, ldsJob{fmt.Sprint(m.prefix, w), func(seed uint64) ([]flowError, error) {
+			weight := func(flow uint32) uint32 { return w[ldsClass(seed, flow)] }
+			errs, err := m.all.of(m.delays, 0, seed).ldsErrors(m.config, weight, lds.Balanced)
+			for i := range errs {
+				errs[i].class = ldsClass(seed, uint32(i))
 			}
-			about := fmt.Sprintf("weights %d, %d, %d; %s", w[0], w[1], w[2], source)
-			for class, customer := range []string{"bronze", "silver", "gold"} {
-				for _, c := range []struct {
-					suffix string
-					low    uint64
-				}{{"", 1}, {".over_100", 101}} {
-					weighted := pick(ofClass(of[1+j], class), c.low, math.MaxUint64).quantile(0.5)
-					plain := pick(ofClass(of[0], class), c.low, math.MaxUint64).quantile(0.5)
-					t.add(name+customer+"_over_unweighted"+c.suffix, "ratio", weighted/plain, about, "lower")
-					t.add(name+customer+".median_error"+c.suffix, "ratio", weighted, about, "lower")
-				}
+			return errs, err
+		}})
+	}
+	return jobs
+}
+
+// ldsFig12 adds the rows of a model, of whose jobs the results are the first.
+func (t *table) ldsFig12(m ldsFig12Model, of [][]flowError) {
+	source := fmt.Sprintf("LDS Fig. 12; %d x %d cells; %s; %s", m.config.Columns, m.config.Rows, m.delays, m.all.trace.Name)
+	for j, w := range ldsWeighings[1:] {
+		name := m.prefix
+		if j > 0 {
+			name += fmt.Sprintf("weights_%d_%d_%d.", w[0], w[1], w[2])
+		}
+		about := fmt.Sprintf("weights %d, %d, %d; %s", w[0], w[1], w[2], source)
+		for class, customer := range []string{"bronze", "silver", "gold"} {
+			for _, c := range []struct {
+				suffix string
+				low    uint64
+			}{{"", 1}, {".over_100", 101}} {
+				weighted := pick(ofClass(of[1+j], class), c.low, math.MaxUint64).quantile(0.5)
+				plain := pick(ofClass(of[0], class), c.low, math.MaxUint64).quantile(0.5)
+				t.add(name+customer+"_over_unweighted"+c.suffix, "ratio", weighted/plain, about, "lower")
+				t.add(name+customer+".median_error"+c.suffix, "ratio", weighted, about, "lower")
 			}
 		}
 	}
-	return t, nil
 }
 
 // ofClass keeps the flows of a class.

@@ -30,22 +30,13 @@ func ldsFig9(ctx context.Context, o Options) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	models := []struct {
-		prefix  string
-		all     *crossings
-		columns int
-		delays  delays
-	}{
+	models := []ldsFig9Model{
 		{"", synthetic, 17500, measured}, {"two_queues.", synthetic, 17500, newTwoQueues()},
 		{"capture.", captured, ldsColumns(captured.trace, 17500), measured},
 	}
 	var jobs []ldsJob
 	for _, m := range models {
-		for _, s := range ldsRivals(m.columns) {
-			jobs = append(jobs, ldsJob{m.prefix + s.name, func(seed uint64) ([]flowError, error) {
-				return s.run(m.all.of(m.delays, 0, seed))
-			}})
-		}
+		jobs = append(jobs, m.jobs()...)
 	}
 	results, err := ldsMeasure(ctx, o, 6, jobs)
 	if err != nil {
@@ -59,23 +50,44 @@ func ldsFig9(ctx context.Context, o Options) ([]Row, error) {
 		return nil, err
 	}
 	for i, m := range models {
-		source := fmt.Sprintf("LDS Fig. 9; %s; %s", m.delays, m.all.trace.Name)
-		schemes := ldsRivals(m.columns)
-		of := results[i*len(schemes):]
-		over := func(rival int) float64 {
-			return pick(of[rival], 1001, math.MaxUint64).quantile(0.5) / pick(of[0], 1001, math.MaxUint64).quantile(0.5)
-		}
-		t.add(m.prefix+"mpe10_over_lds", "ratio", over(3), fmt.Sprintf("median errors of flows over 1,000 packets, %d x 4 cells; %s", m.columns, source), "higher")
-		t.add(m.prefix+"rli_over_lds", "ratio", over(5), source, "higher")
-		for j, s := range schemes {
-			for _, c := range ldsClasses {
-				e := pick(of[j], c.low, math.MaxUint64)
-				t.add(m.prefix+s.name+".median_error."+c.name, "ratio", e.quantile(0.5), source, "lower")
-				t.add(m.prefix+s.name+".within10."+c.name, "ratio", e.within(0.1), source, "higher")
-			}
-		}
+		t.ldsFig9(m, results[i*len(jobs)/len(models):])
 	}
 	return t, nil
+}
+
+// ldsFig9Model is a trace and a model of delays.
+type ldsFig9Model struct {
+	prefix  string
+	all     *crossings
+	columns int
+	delays  delays
+}
+
+// jobs are LDS and its rivals.
+func (m ldsFig9Model) jobs() (jobs []ldsJob) {
+	for _, s := range ldsRivals(m.columns) {
+		jobs = append(jobs, ldsJob{m.prefix + s.name, func(seed uint64) ([]flowError, error) {
+			return s.run(m.all.of(m.delays, 0, seed))
+		}})
+	}
+	return jobs
+}
+
+// ldsFig9 adds the rows of a model, of whose jobs the results are the first.
+func (t *table) ldsFig9(m ldsFig9Model, of [][]flowError) {
+	source := fmt.Sprintf("LDS Fig. 9; %s; %s", m.delays, m.all.trace.Name)
+	over := func(rival int) float64 {
+		return pick(of[rival], 1001, math.MaxUint64).quantile(0.5) / pick(of[0], 1001, math.MaxUint64).quantile(0.5)
+	}
+	t.add(m.prefix+"mpe10_over_lds", "ratio", over(3), fmt.Sprintf("median errors of flows over 1,000 packets, %d x 4 cells; %s", m.columns, source), "higher")
+	t.add(m.prefix+"rli_over_lds", "ratio", over(5), source, "higher")
+	for j, s := range ldsRivals(m.columns) {
+		for _, c := range ldsClasses {
+			e := pick(of[j], c.low, math.MaxUint64)
+			t.add(m.prefix+s.name+".median_error."+c.name, "ratio", e.quantile(0.5), source, "lower")
+			t.add(m.prefix+s.name+".within10."+c.name, "ratio", e.within(0.1), source, "higher")
+		}
+	}
 }
 
 // ldsRival estimates the delays of flows.

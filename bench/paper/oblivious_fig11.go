@@ -23,24 +23,12 @@ import (
 // DUS had, which moved whole entries: it sifts ranks only, and replaces the top
 // in one go.
 func obliviousFig11(ctx context.Context, o Options) ([]Row, error) {
-	const source = "routing-oblivious Fig. 11, C++"
-	return obliviousThroughput(ctx, o, source, []throughputCase{
-		{"uwra", oblivious.Config{Kind: oblivious.UWRA, Unit: oblivious.Packets}, 11, source},
-		{"nwps", oblivious.Config{Kind: oblivious.NWPS, Unit: oblivious.Packets}, 11, source},
-		{"dus", oblivious.Config{Kind: oblivious.DUS, Unit: oblivious.Packets}, 0, "DUS over q-max"},
-		{"dus_heap", oblivious.Config{Kind: oblivious.DUS, Unit: oblivious.Packets, Heap: true}, 3, "routing-oblivious Fig. 11, C++: DUS"},
-	})
+	return obliviousThroughput(ctx, o, fig11Source, fig11Cases)
 }
 
 // obliviousFig12 is the same for bytes.
 func obliviousFig12(ctx context.Context, o Options) ([]Row, error) {
-	const source = "routing-oblivious Fig. 12, C++"
-	return obliviousThroughput(ctx, o, source, []throughputCase{
-		{"uwra", oblivious.Config{Kind: oblivious.UWRA, Unit: oblivious.Bytes}, 11, source},
-		{"nwps", oblivious.Config{Kind: oblivious.NWPS, Unit: oblivious.Bytes}, 11, source},
-		{"uwra_heap", oblivious.Config{Kind: oblivious.UWRA, Unit: oblivious.Bytes, Heap: true}, 0, "UWRA over a heap"},
-		{"nwps_heap", oblivious.Config{Kind: oblivious.NWPS, Unit: oblivious.Bytes, Heap: true}, 0, "NWPS over a heap"},
-	})
+	return obliviousThroughput(ctx, o, fig12Source, fig12Cases)
 }
 
 type throughputCase struct {
@@ -49,6 +37,26 @@ type throughputCase struct {
 	reference float64 // Mpps, 0: none
 	source    string
 }
+
+const (
+	fig11Source = "routing-oblivious Fig. 11, C++"
+	fig12Source = "routing-oblivious Fig. 12, C++"
+)
+
+var (
+	fig11Cases = []throughputCase{
+		{"uwra", oblivious.Config{Kind: oblivious.UWRA, Unit: oblivious.Packets}, 11, fig11Source},
+		{"nwps", oblivious.Config{Kind: oblivious.NWPS, Unit: oblivious.Packets}, 11, fig11Source},
+		{"dus", oblivious.Config{Kind: oblivious.DUS, Unit: oblivious.Packets}, 0, "DUS over q-max"},
+		{"dus_heap", oblivious.Config{Kind: oblivious.DUS, Unit: oblivious.Packets, Heap: true}, 3, "routing-oblivious Fig. 11, C++: DUS"},
+	}
+	fig12Cases = []throughputCase{
+		{"uwra", oblivious.Config{Kind: oblivious.UWRA, Unit: oblivious.Bytes}, 11, fig12Source},
+		{"nwps", oblivious.Config{Kind: oblivious.NWPS, Unit: oblivious.Bytes}, 11, fig12Source},
+		{"uwra_heap", oblivious.Config{Kind: oblivious.UWRA, Unit: oblivious.Bytes, Heap: true}, 0, "UWRA over a heap"},
+		{"nwps_heap", oblivious.Config{Kind: oblivious.NWPS, Unit: oblivious.Bytes, Heap: true}, 0, "NWPS over a heap"},
+	}
+)
 
 func obliviousThroughput(ctx context.Context, o Options, source string, cases []throughputCase) ([]Row, error) {
 	trace, err := obliviousSynthetic(o)

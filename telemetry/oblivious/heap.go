@@ -5,7 +5,7 @@ import "math"
 // heap keeps the chi smallest of the ranks put into it, as the first version of
 // the paper's system did: the largest on top, replaced by what is smaller, in
 // log chi steps. It is here to be compared with q-max, and as its twin in tests:
-// what both keep is the same.
+// what both keep is the same. Memory: 92 chi bytes, and 16 to 32 chi for the index.
 type heap struct {
 	store
 	limit uint64

@@ -14,7 +14,7 @@ import (
 // two sequential passes, however large chi is. The worst single put is a
 // maintenance, (1+gamma) chi looks.
 //
-// Memory: 76 (1+gamma) chi bytes, and 16 to 32 (1+gamma) chi for the index.
+// Memory: 92 (1+gamma) chi bytes, and 16 to 32 (1+gamma) chi for the index.
 type qmax struct {
 	store
 	size  int
