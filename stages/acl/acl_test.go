@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,27 +12,18 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
-// TestTwin compares a million packets with a walk through the rules, one by one.
+// TestTwin compares half a million packets with a walk through the rules, one by one.
 func TestTwin(t *testing.T) {
-	const packets = 1_000_000
+	const packets = 500_000
 	b := newBatch(t)
 	done := 0
-	var ways [4]int // by shortlists and by rows, each without a cache and with one
+	reached := map[string]int{ // batches, or packets, that went a way
+		"shortlists": 0, "shortlists, cache": 0, "rows": 0, "rows, cache": 0, "several shortlists": 0, "several shortlists, counting": 0,
+		"rules that are verified": 0, "packets of lists too long": 0, "packets that shortlists decide": 0, "packets that the cache knew": 0,
+	}
 	for seed := uint64(0); done < packets; seed++ {
 		r := rand.New(rand.NewPCG(seed, 11))
-		c := Config{Default: pick(r, Permit, Deny)}
-		for range pick(r, 0, 1, 10, 63, 64, 65, 300, 700) {
-			c.Rules = append(c.Rules, randomRule(r))
-		}
-		if seed%3 == 0 { // such that a flow's packets are known by addresses and ports
-			for i := range c.Rules {
-				rule := &c.Rules[i]
-				rule.SrcMAC, rule.DstMAC, rule.VLAN = "", "", ""
-				if rule.Action == Count {
-					rule.Action = Deny
-				}
-			}
-		}
+		c := twinConfig(r, seed)
 		m := newModule(t, c)
 		set, err := c.compile(pipeline.PortNames(m.env.Ports))
 		if err != nil {
@@ -46,16 +36,34 @@ func TestTwin(t *testing.T) {
 		if rules.caches = nil; r.IntN(4) != 0 {
 			rules.remember(1, pick(r, 1, 16, 1024))
 		}
+		way := "rows"
 		if len(rules.shortlists) != 0 {
-			ways[len(rules.caches)]++
-		} else {
-			ways[2+len(rules.caches)]++
+			way = "shortlists"
+		}
+		if rules.caches != nil {
+			way += ", cache"
+		}
+		reached[way]++
+		if len(rules.shortlists) > 1 {
+			reached["several shortlists"]++
+			if rules.counting {
+				reached["several shortlists, counting"]++
+			}
+		}
+		for i := range rules.filters {
+			if rules.filters[i].verify && len(rules.shortlists) != 0 {
+				reached["rules that are verified"]++
+			}
 		}
 		s := m.Stage(0).(*stage)
 		want := make([]hit, len(set.rules)+1)
-		for range 100 {
+		for batch := range 50 {
 			for i := range b.Pkts {
-				randomPacket(r, b, i)
+				if batch == 0 || r.IntN(4) == 0 {
+					randomPacket(r, b, i)
+				} else {
+					varyPacket(r, b, i)
+				}
 			}
 			b.Dropped = 0
 			s.Process(b)
@@ -64,8 +72,18 @@ func TestTwin(t *testing.T) {
 				if permit != (b.Pkts[i].Reason == 0) {
 					t.Fatalf("seed %d: the rules permit %v, the stage says %v: %s", seed, permit, b.Pkts[i].Reason, s.Explain(b, &b.Pkts[i]))
 				}
+				switch {
+				case len(rules.shortlists) == 0:
+				case s.short[i]:
+					reached["packets that shortlists decide"]++
+				case s.fields[i].unknown == 0:
+					reached["packets of lists too long"]++
+				}
 			}
 			done += len(b.Pkts)
+		}
+		if len(rules.shortlists) != 0 {
+			reached["packets that the cache knew"] += int(s.known)
 		}
 		for i := range want {
 			if s.hits[i] != want[i] {
@@ -73,10 +91,56 @@ func TestTwin(t *testing.T) {
 			}
 		}
 	}
-	if slices.Contains(ways[:], 0) {
-		t.Errorf("a way was not gone: %v", ways)
+	for way, n := range reached {
+		if n == 0 {
+			t.Errorf("not reached: %s", way)
+		}
 	}
-	t.Log(ways)
+	t.Log(reached)
+}
+
+// twinConfig is a random set of rules, of one of the kinds that are found in different ways.
+func twinConfig(r *rand.Rand, seed uint64) Config {
+	c := Config{Default: pick(r, Permit, Deny)}
+	for range pick(r, 0, 1, 10, 63, 64, 65, 300, 700) {
+		c.Rules = append(c.Rules, randomRule(r))
+	}
+	for i := range c.Rules {
+		rule := &c.Rules[i]
+		switch seed % 5 {
+		case 0, 1: // such that a flow's packets are known by addresses and ports
+			rule.SrcMAC, rule.DstMAC, rule.VLAN = "", "", ""
+			if rule.Action == Count {
+				rule.Action = Deny
+			}
+			if seed%5 == 1 {
+				rule.InPorts, rule.TCPFlags = nil, ""
+			}
+		case 2: // of one field each, or two, so several shortlists share them
+			*rule = Rule{Action: rule.Action, VLAN: rule.VLAN}
+			a := randomAddr4(r)
+			address := fmt.Sprintf("10.%d.%d.%d", a[1], a[2], a[3])
+			switch r.IntN(3) {
+			case 0:
+				rule.Src = address
+			case 1:
+				rule.Dst = address
+			default:
+				rule.DstPort = fmt.Sprint(r.IntN(6) * 1000)
+			}
+		case 3: // many of one address, so its list is too long
+			a := randomAddr4(r)
+			rule.Dst, rule.Src = fmt.Sprintf("10.%d.%d.%d", a[1], a[2], a[3]), ""
+			if i%3 == 0 {
+				rule.Dst = "10.0.0.0/22"
+			}
+			rule.InPorts, rule.VLAN, rule.EtherType = nil, "", ""
+			if i > 30 && r.IntN(4) != 0 && rule.Action != Count {
+				rule.SrcPort = fmt.Sprint(r.IntN(6) * 1000)
+			}
+		}
+	}
+	return c
 }
 
 // walk is the slow twin: it returns the packet's fate and counts it.

@@ -105,6 +105,36 @@ func randomPacket(r *rand.Rand, b *packet.Batch, i int) {
 	data[p.L4+13] = byte(r.IntN(64))
 }
 
+// varyPacket changes one field of the packet in slot i, or none: what looks at all but one field takes it for the one before.
+func varyPacket(r *rand.Rand, b *packet.Batch, i int) {
+	p := &b.Pkts[i]
+	p.Reason = 0
+	data := b.Data(p)
+	switch field := r.IntN(10); {
+	case field == 0:
+		p.InPort = uint16(r.IntN(3))
+	case field == 1:
+		data[5] = byte(r.IntN(6))
+	case field == 2:
+		data[11] = byte(r.IntN(6))
+	case field == 3 && !p.Flags.Has(packet.FlagQinQ):
+		p.Flags ^= packet.FlagVLAN
+		p.VLAN = uint16(r.IntN(4))
+	case field == 4 && p.Flags.Has(packet.FlagIPv4):
+		data[14+15] = byte(r.IntN(8))
+	case field == 5 && p.Flags.Has(packet.FlagIPv4):
+		data[14+19] = byte(r.IntN(8))
+	case field == 6 && p.Flags.Has(packet.FlagPorts):
+		p.Proto ^= 6 ^ 17
+	case field == 7 && p.Flags.Has(packet.FlagPorts):
+		p.SrcPort = uint16(r.IntN(6)) * 1000
+	case field == 8 && p.Flags.Has(packet.FlagPorts):
+		p.DstPort = uint16(r.IntN(6)) * 1000
+	case field == 9 && p.Flags.Has(packet.FlagPorts):
+		data[p.L4+13] = byte(r.IntN(64))
+	}
+}
+
 func randomRule(r *rand.Rand) Rule {
 	rule := Rule{Action: pick(r, Permit, Permit, Deny, Deny, Count)}
 	maybe := func(n int, set func()) {

@@ -25,6 +25,7 @@ type shortlist struct {
 	starts  []uint32
 	strides []uint32 // by field: what one class more adds to the number
 	rules   []uint32
+	left    int // the number of combinations that are left to the rows
 }
 
 const (
@@ -96,7 +97,7 @@ func (c *classifier) shorten() {
 		setBit(left, i)
 	}
 	c.filters = make([]filter, len(c.rules))
-	mean := 0.0
+	mean, rows := 0.0, 0.0 // of candidates, and of lists that are too long, per packet
 	for n := len(c.rules); n > 0; {
 		field := c.sharpest(left)
 		if len(c.shortlists) == maxShortlists || field < 0 {
@@ -112,8 +113,10 @@ func (c *classifier) shorten() {
 			own, rest, others = left, make([]uint64, c.words), 0
 		}
 		l := c.newShortlist(field, own)
-		mean += float64(len(l.rules)) / float64(len(l.starts)-1)
-		if len(l.rules) > maxListed || mean > longestMean {
+		combinations := float64(len(l.starts) - 1)
+		mean += float64(len(l.rules)) / combinations
+		rows += float64(l.left) / combinations
+		if len(l.rules) > maxListed || mean+rows*longest > longestMean { // a list that is too long counts as the longest
 			c.shortlists = nil
 			break
 		}
@@ -150,11 +153,10 @@ func (c *classifier) sharpest(set []uint64) (field int) {
 			continue
 		}
 		classes := len(r.start) / c.sums
-		row := make([]uint64, c.words)
-		for class := range classes {
-			c.unpack(f, uint32(class), row)
-			for w := range row {
-				own += bits.OnesCount64(row[w] & set[w])
+		for i, sum := range r.sums {
+			for at := r.start[i]; sum != 0; sum &= sum - 1 {
+				own += bits.OnesCount64(r.packed[at] & set[64*(i%c.sums)+bits.TrailingZeros64(sum)])
+				at++
 			}
 		}
 		if mean := float64(wild) + float64(own)/float64(classes); mean < least {
@@ -162,6 +164,13 @@ func (c *classifier) sharpest(set []uint64) (field int) {
 		}
 	}
 	return field
+}
+
+func count(row []uint64) (n int) {
+	for _, w := range row {
+		n += bits.OnesCount64(w)
+	}
+	return n
 }
 
 // compared are the fields that filters compare; of addresses, those of IPv4.
@@ -209,17 +218,23 @@ func (c *classifier) newShortlist(field int, set []uint64) (l shortlist) {
 // list writes the rules of each combination, in the order of combinations: the first field's classes vary the fastest.
 func (c *classifier) list(l *shortlist, set []uint64, combinations int) {
 	first := make([][]uint32, len(c.field[l.fields[0]].start)/c.sums) // by class; nil: too many
-	row := make([]uint64, c.words)
+	// The other fields' classes part a class's rules, so it may have more of them than a list. The bounds are of memory and time: of
+	// ranges of ports that overlap, each class may have tens of thousands of rules.
+	most := min(longest*longest, 4*longest*(combinations/len(first)))
+	row, found := make([]uint64, c.words), make([]uint32, 0, most)
 	for class := range first {
 		c.unpack(l.fields[0], uint32(class), row)
-		first[class] = []uint32{}
 		for w := range row {
-			for word := (row[w] | c.field[l.fields[0]].wild[w]) & set[w]; word != 0; word &= word - 1 {
-				first[class] = append(first[class], uint32(64*w+bits.TrailingZeros64(word)))
-			}
+			row[w] = (row[w] | c.field[l.fields[0]].wild[w]) & set[w]
 		}
-		if len(first[class]) > longest*longest {
-			first[class] = nil
+		if count(row) <= most {
+			found = found[:0]
+			for w, word := range row {
+				for ; word != 0; word &= word - 1 {
+					found = append(found, uint32(64*w+bits.TrailingZeros64(word)))
+				}
+			}
+			first[class] = append([]uint32{}, found...)
 		}
 	}
 	l.starts = make([]uint32, 0, combinations+1)
@@ -245,6 +260,7 @@ func (c *classifier) list(l *shortlist, set []uint64, combinations int) {
 			if rules == nil || len(l.rules)-start > longest {
 				l.rules = l.rules[:start]
 				start |= tooLong
+				l.left++
 			}
 			l.starts = append(l.starts, uint32(start))
 		}
