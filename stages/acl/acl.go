@@ -115,7 +115,8 @@ type answer struct {
 
 // adopt goes over to new rules, and to a cache that is empty.
 func (s *stage) adopt(c *classifier) {
-	s.rules, s.hits, s.cache, s.futile = c, c.hits[s.worker], nil, false
+	s.rules, s.hits, s.cache = c, c.hits[s.worker], nil
+	s.asked, s.known, s.futile = 0, 0, false
 	if c.caches != nil {
 		s.cache = c.caches[s.worker]
 	}

@@ -40,7 +40,18 @@ func TestManyRules(t *testing.T) {
 	t.Logf("%d rules: %v, %d MB allocated, %d MB kept", len(c.Rules), took,
 		(built.TotalAlloc-before.TotalAlloc)>>20, kept)
 	rules := m.rules.Load()
-	l := &looks{lives: [packet.BatchSize]uint8{packet.BatchSize - 1}}
+	if len(rules.shortlists) == 0 {
+		t.Fatal("no shortlists")
+	}
+	s := m.Stage(0).(*stage)
+	l := &s.looks
+	l.lives[0] = packet.BatchSize - 1
+	listed := func() uint32 {
+		if rest := s.look(rules, l.lives[:1]); len(rest) != 0 {
+			t.Fatal("a packet is left to the rows")
+		}
+		return l.decides[packet.BatchSize-1]
+	}
 	f, tuple := &l.fields[packet.BatchSize-1], &l.tuples[packet.BatchSize-1]
 	for i := range rules.rules {
 		r := &rules.rules[i]
@@ -52,10 +63,16 @@ func TestManyRules(t *testing.T) {
 		if v, _, pure := rules.find(f, tuple, 0); v.rule != uint32(i) || !pure {
 			t.Fatalf("a packet of rule %d meets rule %d", i, v.rule)
 		}
+		if v := listed(); v != uint32(i) {
+			t.Fatalf("by shortlists, a packet of rule %d meets rule %d", i, v)
+		}
 		f.dstPort++
 		rules.classes(l, l.lives[:1], rules.active)
 		if v, _, _ := rules.find(f, tuple, 0); v.rule != uint32(len(rules.rules)) {
 			t.Fatalf("a packet of no rule meets rule %d", v.rule)
+		}
+		if v := listed(); v != uint32(len(rules.rules)) {
+			t.Fatalf("by shortlists, a packet of no rule meets rule %d", v)
 		}
 	}
 }
