@@ -49,6 +49,9 @@ func randomAddr6(r *rand.Rand) [16]byte {
 
 func randomMAC(r *rand.Rand) [6]byte { return [6]byte{2, byte(r.IntN(2)), 0, 0, 0, byte(r.IntN(6))} }
 
+// randomPort is one of those of the rules, the one in front or the one behind: the edges of ranges, 0 and 65535 are among them.
+func randomPort(r *rand.Rand) uint16 { return uint16(r.IntN(6)*1000 + pick(r, 0, 0, 0, 1, -1)) }
+
 // randomPacket writes a packet as the parser leaves it into slot i of a batch.
 func randomPacket(r *rand.Rand, b *packet.Batch, i int) {
 	p := &b.Pkts[i]
@@ -99,7 +102,7 @@ func randomPacket(r *rand.Rand, b *packet.Batch, i int) {
 		return
 	}
 	p.Flags |= packet.FlagL4 | packet.FlagPorts
-	p.SrcPort, p.DstPort = uint16(r.IntN(6))*1000, uint16(r.IntN(6))*1000
+	p.SrcPort, p.DstPort = randomPort(r), randomPort(r)
 	binary.BigEndian.PutUint16(data[p.L4:], p.SrcPort)
 	binary.BigEndian.PutUint16(data[p.L4+2:], p.DstPort)
 	data[p.L4+13] = byte(r.IntN(64))
@@ -127,9 +130,9 @@ func varyPacket(r *rand.Rand, b *packet.Batch, i int) {
 	case field == 6 && p.Flags.Has(packet.FlagPorts):
 		p.Proto ^= 6 ^ 17
 	case field == 7 && p.Flags.Has(packet.FlagPorts):
-		p.SrcPort = uint16(r.IntN(6)) * 1000
+		p.SrcPort = randomPort(r)
 	case field == 8 && p.Flags.Has(packet.FlagPorts):
-		p.DstPort = uint16(r.IntN(6)) * 1000
+		p.DstPort = randomPort(r)
 	case field == 9 && p.Flags.Has(packet.FlagPorts):
 		data[p.L4+13] = byte(r.IntN(64))
 	}
@@ -160,7 +163,7 @@ func randomRule(r *rand.Rand) Rule {
 	}
 	ports := func() string {
 		low := r.IntN(6) * 1000
-		return pick(r, fmt.Sprint(low), fmt.Sprintf("%d-%d", low, low+r.IntN(3000)), "0-65535")
+		return pick(r, fmt.Sprint(low), fmt.Sprintf("%d-%d", low, low+r.IntN(3000)), fmt.Sprintf("%d-%d", low, low+1000), fmt.Sprintf("%d-65535", low), "0-65535")
 	}
 	maybe(5, func() { rule.InPorts = []string{pick(r, "p0", "p1"), "p2"} })
 	maybe(8, func() { rule.SrcMAC = mac() })
