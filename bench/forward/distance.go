@@ -26,14 +26,12 @@ func roundTrip(a, b int) (ns float64, err error) {
 		turn atomic.Uint32
 		_    [128]byte
 	}
-	// Both goroutines keep their threads locked, so these end with them, and with their binding.
 	answer := func(bound chan<- error) {
-		runtime.LockOSThread()
-		set := onCores(b)
-		err := unix.SchedSetaffinity(0, &set)
+		release, err := bindTo(b)
 		if bound <- err; err != nil {
 			return
 		}
+		defer release()
 		for range parts * exchanges {
 			for line.turn.Load() != 1 {
 			}
@@ -41,11 +39,11 @@ func roundTrip(a, b int) (ns float64, err error) {
 		}
 	}
 	ask := func() error {
-		runtime.LockOSThread()
-		set := onCores(a)
-		if err := unix.SchedSetaffinity(0, &set); err != nil {
+		release, err := bindTo(a)
+		if err != nil {
 			return err
 		}
+		defer release()
 		bound := make(chan error)
 		go answer(bound)
 		if err := <-bound; err != nil {
@@ -73,4 +71,24 @@ func roundTrip(a, b int) (ns float64, err error) {
 		return 0, fmt.Errorf("measure the round trip between cores %d and %d: %w", a, b, err)
 	}
 	return ns, nil
+}
+
+// bindTo locks the calling goroutine to its thread, and the thread to a core, until release. The thread may be the
+// process's main one, which others ask where the process may run.
+func bindTo(core int) (release func(), err error) {
+	runtime.LockOSThread()
+	before, err := readSchedule(0)
+	if err == nil {
+		set := onCores(core)
+		err = unix.SchedSetaffinity(0, &set)
+	}
+	if err != nil {
+		runtime.UnlockOSThread()
+		return nil, err
+	}
+	return func() {
+		if unix.SchedSetaffinity(0, &before.cores) == nil { // else the thread ends with its goroutine
+			runtime.UnlockOSThread()
+		}
+	}, nil
 }
