@@ -23,15 +23,16 @@ type sighting struct {
 	port         uint16
 	arrival, now int64
 	depth        []uint32
+	wait         []int64
 }
 
 func (*probe) Role() pipeline.Role        { return pipeline.RoleParse }
-func (*probe) Needs() packet.Needs        { return packet.NeedArrival | packet.NeedDepth }
+func (*probe) Needs() packet.Needs        { return packet.NeedArrival | packet.NeedDepth | packet.NeedWait }
 func (p *probe) Stage(int) pipeline.Stage { return p }
 func (p *probe) Process(b *packet.Batch) {
 	for i := range b.Pkts {
 		k := &b.Pkts[i]
-		p.seen = append(p.seen, sighting{k.InPort, k.Arrival, b.Now, slices.Clone(b.Depth)})
+		p.seen = append(p.seen, sighting{k.InPort, k.Arrival, b.Now, slices.Clone(b.Depth), slices.Clone(b.Wait)})
 	}
 }
 

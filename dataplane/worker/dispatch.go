@@ -17,8 +17,10 @@ type outlet struct {
 	n     int
 	idx   []uint16 // the first n are the batch's packets to send here
 	bytes uint64
-	large bool     // a packet of idx may have to be cut
-	_     [40]byte // two lines in all: neighbours in memory are other workers' outlets
+	large bool   // a packet of idx may have to be cut
+	sent  uint32 // frames that it took, which wraps
+	drain drain
+	_     [16]byte // two lines in all: neighbours in memory are other workers' outlets
 }
 
 // dispatch gives each packet of the batch its fate: it is sent, handed over,
@@ -67,6 +69,7 @@ func (w *Worker) send(b *packet.Batch, o *outlet, mixed bool) {
 	o.n, o.bytes, o.large = 0, 0, false
 	if o.queue == nil {
 		n := o.ring.push(b.Pkts, idx)
+		o.sent += uint32(n)
 		w.loop.HandedOver += uint64(n)
 		for _, i := range idx[n:] {
 			w.drop(b, &b.Pkts[i], packet.ReasonHandoffFull)
@@ -102,6 +105,7 @@ func (w *Worker) transmit(b *packet.Batch, o *outlet, idx []uint16, bytes uint64
 		bytes -= uint64(b.Pkts[i].WireLen)
 		w.drop(b, &b.Pkts[i], o.queue.Refusal())
 	}
+	o.sent += uint32(taken)
 	c := &w.counters[o.port]
 	c.transmitted += uint64(taken)
 	c.transmittedBytes += bytes

@@ -126,6 +126,9 @@ func (w *Worker) seat(n, cacheBound int) {
 	if pipeline.Needs(w.sw.chain)&packet.NeedDepth != 0 {
 		w.batch.Depth = make([]uint32, n)
 	}
+	if pipeline.Needs(w.sw.chain)&packet.NeedWait != 0 {
+		w.batch.Wait = make([]int64, n)
+	}
 }
 
 // connect gives a port number queues, each a worker and stood in for by port.Down,

@@ -225,6 +225,9 @@ func (w *Worker) receive(q *rxQueue) int {
 	if len(b.Depth) != 0 {
 		w.depths(b, q.number)
 	}
+	if len(b.Wait) != 0 {
+		w.waits(b, q.number)
+	}
 	c := &w.counters[q.port]
 	c.received += uint64(n)
 	for i := range b.Pkts {

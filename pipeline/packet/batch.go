@@ -29,6 +29,9 @@ type Batch struct {
 	// or the ring to the worker that owns one. Only if a stage needs it (NeedDepth), else
 	// empty; and empty where no worker runs the graph.
 	Depth []uint32
+	// Wait is, by output port, how long a packet that joins such a queue now will wait there, ns, as far as what left it of late says. It is
+	// for stages that need it (NeedWait), as Depth is.
+	Wait []int64
 	// Flows are the names of the packets' flows, by index, as far as the parser has computed them on its way (NeedFlowName). It is
 	// shorter than Pkts where packets came later, and empty after Rebuild; a stage that changes a flow key empties it.
 	Flows []FlowName

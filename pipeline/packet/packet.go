@@ -98,5 +98,6 @@ const (
 	NeedArrival                       // Packet.Arrival
 	NeedDepth                         // Batch.Depth
 	NeedFlowName                      // Batch.Flows, with NeedID, as far as that costs little
+	NeedWait                          // Batch.Wait
 	NeedIPIDCarrier                   // Packet.ID without the identification of atomic datagrams: digests travel there
 )

@@ -50,7 +50,8 @@ func (s *stage) locals(b *packet.Batch, i int) (n int) {
 	if int(outPort) >= len(s.ports) || !s.ports[inPort].edge || !s.ports[outPort].edge {
 		return 0
 	}
-	out, now, differ := &s.ports[outPort], s.now, uint64(0)
+	out, differ := &s.ports[outPort], uint64(0)
+	now := s.now + out.wait
 	first := uint64(max(0, now-pkts[0].Arrival))
 	for n < len(pkts) {
 		p := &pkts[n]

@@ -72,7 +72,7 @@ func (s *stage) observe(p *packet.Packet, out *port) {
 	v[pint.EgressUtilisation] = out.used
 	if s.needLatency {
 		// Arrival may be a clock's of another core, or a capture's.
-		latency := uint64(max(0, s.now-p.Arrival))
+		latency := uint64(max(0, s.now+out.wait-p.Arrival))
 		v[pint.HopLatency] = latency
 		out.latency.add(latency)
 	}

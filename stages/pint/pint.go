@@ -122,6 +122,9 @@ func (m *Module) addPlan(p *pintplan.Plan) error {
 	if m.asked(pint.QueueOccupancy, pint.QueueCongestion, pint.EgressUtilisation) {
 		m.needs |= packet.NeedDepth
 	}
+	if m.asked(pint.HopLatency) {
+		m.needs |= packet.NeedWait
+	}
 	return nil
 }
 
@@ -196,8 +199,9 @@ type port struct {
 	use      *encode.Utilisation
 
 	// Of the present batch: packets and bytes that leave here, the packets that
-	// waited before, and the use of the link.
+	// waited before, how long they take (ns), and the use of the link.
 	inBatch, bytes, waiting, used uint64
+	wait                          int64
 
 	latency, queue *histogram
 }
@@ -261,6 +265,9 @@ func (s *stage) Process(b *packet.Batch) {
 	s.now = b.Now
 	if !s.module.inline && (s.needLatency || s.needUse) {
 		s.now = s.clock.Now()
+	}
+	for i, wait := range b.Wait[:min(len(b.Wait), len(s.ports))] {
+		s.ports[i].wait = wait
 	}
 	var r run
 	if len(b.Pkts) > 0 && s.passes(&b.Pkts[0]) {

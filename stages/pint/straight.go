@@ -70,7 +70,7 @@ func (s *stage) straight(b *packet.Batch, i int) (r run) {
 	g.mask.Len, g.mask.WireLen = ^uint32(0), ^uint32(0)
 	g.least.OutPort, g.least.InPort, g.least.Flags, g.least.Len = outPort, inPort, runFlag, runBytes
 	g.most.OutPort, g.most.InPort, g.most.Flags, g.most.Len, g.most.WireLen = outPort, inPort, runFlag, ^uint32(0), out.maxFrame
-	g.head, g.now, g.first, g.shift = uint64(t.head), s.now, uint64(max(0, s.now-pkts[0].Arrival)), uint64(t.shift)
+	g.head, g.now, g.first, g.shift = uint64(t.head), s.now+out.wait, uint64(max(0, s.now+out.wait-pkts[0].Arrival)), uint64(t.shift)
 	g.bytes, g.differ = 0, 0
 	if wide && len(b.Mem) >= 8 {
 		k := d.N & (encode.BlockSize - 1) // BCE
