@@ -66,7 +66,7 @@ type transitPacket struct {
 func (n *straightTwin) process(now int64, list []transitPacket) (out [][]byte) {
 	b := n.batch
 	b.Reset()
-	b.Now, b.Depth = now, []uint32{3, 0, 1, 0}
+	b.Now, b.Depth, b.Wait = now, []uint32{3, 0, 1, 0}, []int64{now % 9000, 0, now % 100_000, 0}
 	for i := range list {
 		addr, _ := b.Frames.AllocOne()
 		p := b.Append()
@@ -176,5 +176,32 @@ func testStraight(t *testing.T) {
 	}
 	if want["transited_packets_total"] < 10_000 || want["saturated_packets_total"] == 0 || want["left_packets_total own"] == 0 {
 		t.Errorf("the test has too few packets of some kind: %v", want)
+	}
+}
+
+// TestLatencyHasTheWait: the latency of a hop is the time to the stage and that in the output port's queue, whichever way a packet goes through
+// the stage.
+func TestLatencyHasTheWait(t *testing.T) {
+	const now, waited = int64(1e15) + 7, 1000
+	for _, straight := range []bool{true, false} {
+		for out, wait := range []int64{now % 9000, 0, now % 100_000, 0} { // in process; the last port's packets end here
+			n := newStraightTwin(t, straight)
+			r := rand.New(rand.NewPCG(1, 1))
+			n.process(now, []transitPacket{{frame: shimmed(r, 1), waited: waited, out: uint16(out)}})
+			if got := n.stage.ports[out].latency; got.total != 1 || got.highest != uint64(wait+waited) {
+				t.Errorf("straight %v, port %d: %d ns of %d packets, want %d", straight, out, got.highest, got.total, wait+waited)
+			}
+		}
+	}
+	n := newChain(t, 1, DefaultConfig(), 1000)
+	s := n.nodes[0].stage
+	if !s.plainLocal {
+		t.Fatal("packets from edge to edge are taken one by one")
+	}
+	f := ethernet(0x0800, ipv4(64, 0x4000, 17, udp(1, 2, nil)))
+	n.batch.Wait = []int64{0, 40_000}
+	n.at(0, [][]byte{f, f}, func() int64 { return waited })
+	if got := s.ports[1].latency; got.total != 2 || got.highest != 40_000+waited {
+		t.Errorf("from edge to edge: %d ns of %d packets", got.highest, got.total)
 	}
 }
