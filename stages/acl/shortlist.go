@@ -364,6 +364,7 @@ func (s *stage) recall(c *classifier, lives []uint8) (unknown []uint8) {
 	for _, i := range lives {
 		s.keys[i&maxLook] = c.flowKey(&s.fields[i&maxLook], &s.probes[i&maxLook])
 		s.sets[i&maxLook] = s.cache.index(s.keys[i&maxLook])
+		s.asked += uint32(s.keys[i&maxLook].high >> 63) // keyUsed
 	}
 	s.touched += s.touch(lives)
 	n := 0
@@ -376,7 +377,6 @@ func (s *stage) recall(c *classifier, lives []uint8) (unknown []uint8) {
 		lives[at], lives[n] = lives[n], i
 		n++
 	}
-	s.asked += uint32(len(lives))
 	s.known += uint32(len(lives) - n)
 	return lives[:n]
 }
