@@ -17,9 +17,8 @@ const (
 	exchanges = 500 // of a part
 )
 
-// roundTrip is how long a cache line takes from one core to another one and back, in ns. It is what ports in shared memory are
-// bounded by: 30 to 50 between threads of one core, 100 or so between cores of one third-level cache, and hundreds beyond; and where a
-// virtual machine's cores are, the hypervisor decides anew at any time.
+// roundTrip is how long a cache line takes from one core to another one and back, in ns. Ports in shared memory wait for lines that the
+// other core wrote; and where a virtual machine's cores are, the hypervisor decides anew at any time (docs/performance.md).
 func roundTrip(a, b int) (ns float64, err error) {
 	var line struct {
 		_    [128]byte

@@ -27,8 +27,8 @@ func (h dsHeld) hold(t *testing.T, errors float64, of int) {
 	}
 }
 
-// dsHoldTraffic is a trace of so many packets in the fat tree.
-func dsHoldTraffic(t *testing.T, packets int) *dsTraffic {
+// syntheticTraffic is a trace of so many packets in the fat tree.
+func syntheticTraffic(t *testing.T, packets int) *dsTraffic {
 	t.Helper()
 	trace, err := workload.Synthetic{Packets: packets, Flows: packets / 10, Seconds: 5, Seed: 1}.Trace()
 	if err != nil {
@@ -49,7 +49,7 @@ func dsHoldTraffic(t *testing.T, packets int) *dsTraffic {
 // a sixth more or less of DiSketch's is found, else an eighth; it is below half of DISCO's, as the paper says, by far more than luck. Errors of
 // single placements have a skewness of 0.2, so that six standard errors have a chance of 4e-9.
 func TestDSFig13Holds(t *testing.T) {
-	tr := dsHoldTraffic(t, 10_000)
+	tr := syntheticTraffic(t, 10_000)
 	exact := tr.entropy()
 	n := uint64(64)
 	if testing.Short() {
@@ -120,7 +120,7 @@ func TestDSFig14Holds(t *testing.T) {
 // subepochs change, and a quarter of shorter paths; else a tenth, an eighth and a seventh. Logarithms have a skewness of 1.3 at most, so that seven standard errors of 16 of them have a chance
 // of 1e-7 each.
 func TestDSFig16Holds(t *testing.T) {
-	tr := dsHoldTraffic(t, 20_000)
+	tr := syntheticTraffic(t, 20_000)
 	n := uint64(64)
 	if testing.Short() {
 		n = 16

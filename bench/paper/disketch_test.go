@@ -38,27 +38,11 @@ func TestDSMemories(t *testing.T) {
 	}
 }
 
-func smallTraffic(t *testing.T) *dsTraffic {
-	trace, err := workload.Synthetic{Packets: 100_000, Flows: 10_000, Seconds: 5, Seed: 1}.Trace()
-	if err != nil {
-		t.Fatal(err)
-	}
-	net, err := dsFatTree()
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr, err := newDSTraffic(net, trace, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tr
-}
-
 // TestDSTraffic: paths have 1, 3 or 5 switches in the proportions of two hosts
 // at each edge switch, 5-hop flows pass one core, and each packet is at each
 // switch of its path once. Six standard deviations have a chance of 2e-9.
 func TestDSTraffic(t *testing.T) {
-	tr := smallTraffic(t)
+	tr := syntheticTraffic(t, 100_000)
 	byHops := map[int]float64{}
 	want := 0
 	for i := range tr.flows {
@@ -94,7 +78,7 @@ func TestDSTraffic(t *testing.T) {
 
 // TestDivide: several divisions of epochs in one run give what each gives alone.
 func TestDivide(t *testing.T) {
-	tr := smallTraffic(t)
+	tr := syntheticTraffic(t, 100_000)
 	c := dsRun{
 		kind: disketch.CountSketch, memory: dsMemories(20, 800, true, 1), seed: 1, trials: 200, singleHop: true, wanted: tr.some(0),
 		ways: []disketch.Composition{disketch.Rows, disketch.Likeliest, disketch.Checked},
@@ -122,7 +106,7 @@ func TestDivide(t *testing.T) {
 // TestDSOrder: with memories as crowded as in the figures at 512 KB, systems stand in
 // the paper's order and as far apart as is asked; without pressure all are exact.
 func TestDSOrder(t *testing.T) {
-	tr := smallTraffic(t)
+	tr := syntheticTraffic(t, 100_000)
 	rmse := func(memory int) (aggregated, disco, sketch, rows float64) {
 		memories := dsMemories(20, memory, true, 1)
 		a, err := tr.aggregated(disketch.CountSketch, memories, 1)
@@ -162,7 +146,7 @@ func TestDSOrder(t *testing.T) {
 
 // TestEntropies: with memory in plenty each system of the ablation finds the entropy.
 func TestEntropies(t *testing.T) {
-	tr := smallTraffic(t)
+	tr := syntheticTraffic(t, 100_000)
 	bits, err := tr.entropies(t.Context(), 4<<20, 10, 1, true)
 	if err != nil {
 		t.Fatal(err)

@@ -161,16 +161,8 @@ func newClassifier(set *ruleSet, ports, workers int) *classifier {
 // classes, times the number of rules.
 func (c *classifier) density(field int) float64 {
 	r := &c.field[field]
-	n := 0
-	for _, w := range r.packed {
-		n += bits.OnesCount64(w)
-	}
 	classes := max(len(r.start)/max(c.sums, 1), 1)
-	mean := float64(n) / float64(classes)
-	for _, w := range r.wild {
-		mean += float64(bits.OnesCount64(w))
-	}
-	return mean
+	return float64(count(r.packed))/float64(classes) + float64(count(r.wild))
 }
 
 func (r portRange) interval() (low, high uint32) {

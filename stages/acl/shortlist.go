@@ -166,6 +166,7 @@ func (c *classifier) sharpest(set []uint64) (field int) {
 	return field
 }
 
+// count is how many rules words of rows have.
 func count(row []uint64) (n int) {
 	for _, w := range row {
 		n += bits.OnesCount64(w)
