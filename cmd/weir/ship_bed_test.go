@@ -220,9 +220,7 @@ type kept map[int64]map[uint64]int
 func readStream(t *testing.T, js natsstream.JetStream) kept {
 	t.Helper()
 	runs := kept{}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	err := eachMessage(ctx, js, func(m natsstream.Msg) error {
+	err := eachMessage(t.Context(), js, func(m natsstream.Msg) error {
 		h, body, rest, err := record.Decode(m.Data())
 		if err == nil && h.Kind != record.LDS {
 			return nil // what the switch says of itself, and sketches
@@ -243,14 +241,16 @@ func readStream(t *testing.T, js natsstream.JetStream) kept {
 	return runs
 }
 
+// eachMessage calls f for each message that the stream has. Each may take its time: after hours of a
+// switch without a budget there are gigabytes.
 func eachMessage(ctx context.Context, js natsstream.JetStream, f func(natsstream.Msg) error) error {
 	s, err := js.Stream(ctx, jetstream.Stream)
 	if err != nil {
 		return err
 	}
-	left := s.CachedInfo().State.Msgs
+	all := s.CachedInfo().State
 	c, err := s.OrderedConsumer(ctx, natsstream.OrderedConsumerConfig{})
-	if err != nil || left == 0 {
+	if err != nil || all.Msgs == 0 {
 		return err
 	}
 	messages, err := c.Messages()
@@ -258,10 +258,10 @@ func eachMessage(ctx context.Context, js natsstream.JetStream, f func(natsstream
 		return err
 	}
 	defer messages.Stop()
-	for ; left > 0; left-- {
-		m, err := messages.Next(natsstream.NextContext(ctx))
+	for n := range all.Msgs {
+		m, err := messages.Next(natsstream.NextMaxWait(answerWait))
 		if err != nil {
-			return err
+			return fmt.Errorf("message %d of %+v: %w", n, all, err)
 		}
 		if err := f(m); err != nil {
 			return err
