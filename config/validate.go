@@ -32,12 +32,13 @@ func (c *Config) validatePorts(f *tomlfile.Faults) {
 	if len(c.Ports) == 0 {
 		f.Add("port", "is missing: add a table [[port]] for each port")
 	}
-	names, interfaces, sockets, queues := map[string]int{}, map[string]int{}, map[string]int{}, 0
+	names, interfaces, sockets, queues, held := map[string]int{}, map[string]int{}, map[string]int{}, 0, 0
 	for i := range c.Ports {
 		p := &c.Ports[i]
 		key := fmt.Sprintf("port[%d]", i)
 		if !port.Deviceless(p.Driver) {
 			queues += max(p.Queues, 1) // 0 is all that the interface has; the switch checks again when it knows
+			held += max(p.Queues, 1) * p.Held()
 		}
 		f.AddAll(key, p.Validate())
 		if p.Name != "" && !printable.IsName(p.Name) {
@@ -64,7 +65,7 @@ func (c *Config) validatePorts(f *tomlfile.Faults) {
 	}
 	c.validateVirtual(f)
 	if !f.Under("dataplane") {
-		f.AddAll("dataplane", c.Dataplane.CheckFrames(queues))
+		f.AddAll("dataplane", c.Dataplane.CheckFrames(queues, held))
 	}
 }
 

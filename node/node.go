@@ -167,7 +167,7 @@ func (n *Node) setUp() (err error) {
 		return errors.Join(err, spaceErr)
 	}
 	n.kernel = hostif.New(n.space.Do)
-	queues := 0
+	queues, held := 0, 0
 	err = errors.Join(checkPrivileges(c, given), err) // first, as all else follows from it
 	for _, pc := range c.Ports {
 		if given[pc.Name] {
@@ -182,11 +182,12 @@ func (n *Node) setUp() (err error) {
 			err = errors.Join(err, fmt.Errorf("port %s: %w", pc.Name, queuesErr))
 		}
 		queues += count
+		held += count * pc.Held()
 	}
 	if err != nil {
 		return err
 	}
-	if err := c.Dataplane.CheckFrames(queues); err != nil {
+	if err := c.Dataplane.CheckFrames(queues, held); err != nil {
 		return fmt.Errorf("dataplane.%w", err)
 	}
 	if err := c.Telemetry.CheckSending(); err != nil {
@@ -208,7 +209,7 @@ func (n *Node) setUp() (err error) {
 		}
 	}
 	n.pool, err = packet.NewPool(packet.PoolConfig{
-		Frames:    c.Dataplane.FramesFor(queues, c.Workers.Count),
+		Frames:    c.Dataplane.FramesFor(queues, held, c.Workers.Count),
 		FrameSize: c.Dataplane.FrameSizeFor(c.Ports),
 		HugePages: c.Dataplane.HugePages,
 		Audit:     c.Dataplane.Audit,

@@ -48,10 +48,16 @@ func (c *portChange) open() error {
 			c.removed = append(c.removed, before.Name)
 		}
 	}
-	queues := 0
+	queues, held, grows := 0, 0, false
 	for _, p := range n.sw.Infos() {
-		if !port.Deviceless(p.Driver) {
-			queues += p.Queues
+		if port.Deviceless(p.Driver) {
+			continue
+		}
+		queues += p.Queues
+		if next := c.next.PortNamed(p.Name); next != nil {
+			held += p.Queues * next.Held()
+			before := c.old.PortNamed(p.Name)
+			grows = grows || before == nil || next.Held() > before.Held()
 		}
 	}
 	var come []int
@@ -69,11 +75,12 @@ func (c *portChange) open() error {
 			errs = append(errs, fmt.Errorf("port[%d]: port %s: %w", i, p.Name, err))
 		}
 		queues += count
+		held += count * p.Held()
 	}
-	if len(come) != 0 {
+	if len(come) != 0 || grows {
 		d := n.config.Dataplane
 		d.Frames = n.pool.Frames()
-		if err := d.CheckFrames(queues); err != nil {
+		if err := d.CheckFrames(queues, held); err != nil {
 			errs = append(errs, fmt.Errorf("dataplane.%w, and restart the switch", err))
 		}
 	}

@@ -71,6 +71,8 @@ type Config struct {
 	// QueuePackets is how many packets wait for that rate in each queue, a power of
 	// two; 0 means 1024.
 	QueuePackets int `toml:"queue_packets"`
+	// Classes are the classes of what leaves the port, at most 8; none: all packets wait in one queue.
+	Classes []Class `toml:"class"`
 	// Jumbo admits packets longer than a frame, by multi-buffer.
 	Jumbo bool `toml:"jumbo"`
 	// RSS is how the interface chooses the queue of a packet: "keep" (as it is set) or
@@ -151,7 +153,7 @@ func (c *Config) queuePackets() int {
 // with returns a port's configuration with what another one may change of it.
 func (c Config) with(next Config) Config {
 	c.Mode, c.TXBudget, c.BusyPoll, c.RSS = next.Mode, next.TXBudget, next.BusyPoll, next.RSS
-	c.RateBits, c.QueuePackets = next.RateBits, next.QueuePackets
+	c.RateBits, c.QueuePackets, c.Classes = next.RateBits, next.QueuePackets, next.Classes
 	c.Optional, c.Disabled = next.Optional, next.Disabled
 	return c
 }
@@ -340,6 +342,7 @@ func (c *Config) validateRate(fault func(string, ...any)) {
 	if n := c.QueuePackets; n != 0 && (n < minQueuePackets || n > maxQueuePackets || bits.OnesCount(uint(n)) != 1) {
 		fault("queue_packets: %d: choose a power of two from %d to %d, or 0 for 1024", n, minQueuePackets, maxQueuePackets)
 	}
+	c.validateClasses(fault)
 }
 
 // DataplaneConfig is what all ports of a switch share, [dataplane]: the memory,
@@ -417,13 +420,13 @@ func (c *DataplaneConfig) FrameSizeFor(ports []Config) int {
 }
 
 // FramesFor returns the number of frames for that many queues and workers:
-// what all fill and TX rings can hold, and room for the workers' caches. It is
-// Frames where that is set.
-func (c *DataplaneConfig) FramesFor(queues, workers int) int {
+// what all fill and TX rings can hold, room for the workers' caches, and held frames, which wait for rates
+// and in classes (Config.Held). It is Frames where that is set.
+func (c *DataplaneConfig) FramesFor(queues, held, workers int) int {
 	if c.Frames != 0 {
 		return c.Frames
 	}
-	return queues*(c.FillRing+c.TXRing) + workers*2048
+	return queues*(c.FillRing+c.TXRing) + held + workers*2048
 }
 
 // Validate reports all faults, each beginning with its key.

@@ -125,11 +125,11 @@ func TestFaultsAreJoined(t *testing.T) {
 
 func TestFrames(t *testing.T) {
 	d := DefaultDataplaneConfig()
-	if got, want := d.FramesFor(2, 1), 2*(2048+2048)+2048; got != want {
+	if got, want := d.FramesFor(2, 0, 1), 2*(2048+2048)+2048; got != want {
 		t.Errorf("computed %d frames, want %d", got, want)
 	}
 	d.Frames = 5000
-	if got := d.FramesFor(2, 1); got != 5000 {
+	if got := d.FramesFor(2, 0, 1); got != 5000 {
 		t.Errorf("%d frames, want those configured", got)
 	}
 }
@@ -138,15 +138,17 @@ func TestFrames(t *testing.T) {
 func TestCheckFrames(t *testing.T) {
 	c := DefaultDataplaneConfig()
 	for _, test := range []struct {
-		frames, queues int
-		want           string
+		frames, queues, held int
+		want                 string
 	}{
-		{0, 1000, ""},
-		{4096, 2, ""},
-		{4095, 2, "frames: 4095 cannot fill the fill rings of 2 queues: choose 4096 or more"},
+		{0, 1000, 1000, ""},
+		{4096, 2, 0, ""},
+		{4596, 2, 500, ""},
+		{4595, 2, 500, "frames: 4595 cannot fill the fill rings of 2 queues while 500 frames wait in queue_packets of ports: choose 4596 or more"},
+		{4095, 2, 0, "frames: 4095 cannot fill the fill rings of 2 queues: choose 4096 or more"},
 	} {
 		c.Frames = test.frames
-		err := c.CheckFrames(test.queues)
+		err := c.CheckFrames(test.queues, test.held)
 		if test.want == "" && err != nil {
 			t.Errorf("%d frames for %d queues: %v", test.frames, test.queues, err)
 		} else if test.want != "" {

@@ -66,7 +66,7 @@ func tryWire(t *testing.T, s settings) (*wire, error) {
 	var err error
 	d.HugePages = s.huge
 	w.pool, err = packet.NewPool(packet.PoolConfig{
-		Frames: d.FramesFor(1, 1), FrameSize: d.FrameSizeFor(nil), HugePages: d.HugePages, Audit: true,
+		Frames: d.FramesFor(1, 0, 1), FrameSize: d.FrameSizeFor(nil), HugePages: d.HugePages, Audit: true,
 	})
 	check(t, err)
 	t.Cleanup(func() { check(t, w.pool.Close()) })

@@ -1,6 +1,7 @@
 package port
 
 import (
+	"math"
 	"time"
 
 	"github.com/weirswitch/weir/pipeline/limiter"
@@ -8,38 +9,51 @@ import (
 )
 
 // reasonQueueFull is the drop reason of packets that find no room in the queue
-// of a port with a rate.
-var reasonQueueFull = packet.Register("queue_full", "the queue of the output port, which has a rate, was full")
+// of a port with a rate, or of their class.
+var reasonQueueFull = packet.Register("queue_full", "the queue of the output port, which has a rate, or that of the packet's class there, was full")
 
-// shaper is the rate of a port, which its queues share.
+// shaper is the rate of a port and its classes, which its queues share.
 type shaper struct {
-	limit limiter.Bucket
-	burst int64 // bytes
-	slots int   // packets that wait in each queue
-	clock func() int64
+	limit   limiter.Bucket
+	burst   int64    // bytes
+	slots   int      // packets that wait in each queue
+	classes *classes // nil: all packets wait in one line
+	clock   func() int64
 }
 
-// newShaper returns the shaper of a configuration, nil if it has no rate. A
+// newShaper returns the shaper of a configuration, nil if it has neither a rate nor classes. A
 // worker that sleeps comes round each millisecond while packets wait, so that much
 // of the rate, twice, must pass at once; and so must two packets.
 func newShaper(c *Config, maxFrame int) *shaper {
-	if c.RateBits == 0 {
+	if c.RateBits == 0 && len(c.Classes) == 0 {
 		return nil
 	}
-	s := &shaper{slots: c.queuePackets(), clock: monotonic}
-	s.burst = max(c.RateBits/8/500, 2*int64(maxFrame))
-	s.limit.Set(uint64(c.RateBits/8), uint64(s.burst))
+	s := &shaper{slots: c.queuePackets(), clock: monotonic, classes: newClasses(c, maxFrame)}
+	s.burst = setRate(&s.limit, c.RateBits, maxFrame)
 	return s
+}
+
+// setRate limits to bits per second, 0 for no limit, and returns the burst, in bytes.
+func setRate(b *limiter.Bucket, bits int64, maxFrame int) (burst int64) {
+	if bits == 0 {
+		return math.MaxInt64
+	}
+	burst = max(bits/8/500, 2*int64(maxFrame))
+	b.Set(uint64(bits/8), uint64(burst))
+	return burst
 }
 
 var shapeBase = time.Now()
 
 func monotonic() int64 { return int64(time.Since(shapeBase)) + int64(time.Hour) }
 
-// shape puts the port's rate in front of a queue; a nil shaper has none.
+// shape puts the port's rate, or its classes, in front of a queue; a nil shaper has neither.
 func (s *shaper) shape(q Queue, frames *packet.Cache) Queue {
-	if s == nil {
+	switch {
+	case s == nil:
 		return q
+	case s.classes != nil:
+		return newClassQueue(s, q, frames)
 	}
 	return &shapedQueue{
 		Queue: q, shaper: s, frames: frames,

@@ -15,11 +15,7 @@ type cutter struct {
 }
 
 func newCutter(frames *packet.Cache) *cutter {
-	c := &cutter{batch: packet.NewBatch(frames, packet.BatchSize)}
-	for i := range c.idx {
-		c.idx[i] = uint16(i)
-	}
-	return c
+	return &cutter{batch: packet.NewBatch(frames, packet.BatchSize)}
 }
 
 // sendLarge is transmit where large packets may be among the others. Order is kept.
@@ -64,6 +60,7 @@ func (w *Worker) sendSegments(b *packet.Batch, o *outlet, p *packet.Packet, l pa
 			if !ok {
 				break
 			}
+			c.idx[len(c.batch.Pkts)] = uint16(len(c.batch.Pkts)) // queues with classes change their order
 			s := c.batch.Append()
 			*s = segment
 			s.Addr = base + port.Headroom

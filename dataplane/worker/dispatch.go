@@ -20,7 +20,8 @@ type outlet struct {
 	large bool   // a packet of idx may have to be cut
 	sent  uint32 // frames that it took, which wraps
 	drain drain
-	_     [16]byte // two lines in all: neighbours in memory are other workers' outlets
+	lines *lines  // of a queue with classes; nil: it has none
+	_     [8]byte // two lines in all: neighbours in memory are other workers' outlets
 }
 
 // dispatch gives each packet of the batch its fate: it is sent, handed over,
@@ -100,6 +101,9 @@ func (w *Worker) transmit(b *packet.Batch, o *outlet, idx []uint16, bytes uint64
 			break
 		}
 		taken += n
+	}
+	if taken < len(idx) && o.lines != nil {
+		o.lines.queue.Dropped(b, idx[taken:])
 	}
 	for _, i := range idx[taken:] {
 		bytes -= uint64(b.Pkts[i].WireLen)

@@ -434,6 +434,7 @@ func (w *Worker) exchange(k int, q port.Queue) (old port.Queue) {
 	r.sleeper, _ = q.(port.Sleeper)
 	w.pollFDs[k+1] = pollFD(q)
 	w.outlets[r.outlet].queue = q
+	w.exchangeLines(&w.outlets[r.outlet], q)
 	return old
 }
 

@@ -81,7 +81,7 @@ func startLive(t *testing.T, c liveConfig, change ...func(*live)) *live {
 		d.Frames = 2 * l.pairs * c.queues * c.ring
 	}
 	pool, err := packet.NewPool(packet.PoolConfig{
-		Frames: d.FramesFor(2*l.pairs*c.queues, c.workers), FrameSize: d.FrameSizeFor(nil), Audit: true,
+		Frames: d.FramesFor(2*l.pairs*c.queues, 0, c.workers), FrameSize: d.FrameSizeFor(nil), Audit: true,
 	})
 	if err != nil {
 		t.Fatal(err)

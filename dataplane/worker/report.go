@@ -62,6 +62,9 @@ type PortReport struct {
 	// LinkChanges how often its link went up or down.
 	Rebuilds    uint64 `json:"rebuilds"`
 	LinkChanges uint64 `json:"link_changes"`
+	// Classes are what became of the packets that were to leave here, by class, also of classes that the port has no more; empty
+	// if it never had any.
+	Classes []port.ClassCounters `json:"classes,omitempty"`
 }
 
 // StageReport is one stage's counters, summed over the workers.
@@ -114,6 +117,7 @@ func (s *Switch) Report() Report {
 	s.table.RUnlock()
 	sums, backlogs := make([]portCounters, len(seats)), make([]uint64, len(seats))
 	var stages []pipeline.StageCounters
+	var classes []pastClass
 	for _, w := range s.workers {
 		w.Do(func() {
 			for i := range sums {
@@ -122,6 +126,7 @@ func (s *Switch) Report() Report {
 			if !s.closed {
 				w.addBacklogs(backlogs)
 			}
+			classes = w.addClasses(classes)
 			stages = addStages(stages, w.graph.AppendCounters(nil))
 			r.Workers = append(r.Workers, w.report())
 		})
@@ -132,6 +137,11 @@ func (s *Switch) Report() Report {
 		}
 		pr := portReport(seat.port, &sums[i])
 		pr.Backlog = backlogs[i]
+		for k := range classes {
+			if int(classes[k].port) == i {
+				pr.Classes = append(pr.Classes, classes[k].ClassCounters)
+			}
+		}
 		r.Balanced = r.Balanced && pr.Fate.balanced() && pr.Copies.balanced()
 		r.Fate.add(&pr.Fate)
 		r.Copies.add(&pr.Copies)

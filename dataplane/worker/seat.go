@@ -129,6 +129,9 @@ func (w *Worker) seat(n, cacheBound int) {
 	if pipeline.Needs(w.sw.chain)&packet.NeedWait != 0 {
 		w.batch.Wait = make([]int64, n)
 	}
+	if old := w.batch.Lines; len(old) != 0 {
+		w.batch.Lines = make([]*packet.Lines, n)
+	}
 }
 
 // connect gives a port number queues, each a worker and stood in for by port.Down,

@@ -371,6 +371,9 @@ func (w *Worker) close() (rest port.Rest, err error) {
 		}
 	}
 	w.abandon()
+	for k := range w.outlets {
+		w.retireLines(&w.outlets[k])
+	}
 	var errs []error
 	for _, q := range w.queues {
 		r, err := q.queue.Close()

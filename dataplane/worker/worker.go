@@ -42,6 +42,8 @@ type Worker struct {
 	loop     LoopCounters
 	inGraph  bool    // a batch is in the stages' hands
 	cutter   *cutter // nil where no large packets come
+	classed  int     // how many outlets have queues with classes, and want their lines told
+	past     []pastClass
 	spins    int
 	thread   int
 	pollFDs  []unix.PollFd // the event descriptor, then the queues'
@@ -227,6 +229,9 @@ func (w *Worker) receive(q *rxQueue) int {
 	}
 	if len(b.Wait) != 0 {
 		w.waits(b, q.number)
+	}
+	if len(b.Lines) != 0 {
+		w.lines(b, q.number)
 	}
 	c := &w.counters[q.port]
 	c.received += uint64(n)

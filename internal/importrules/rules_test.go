@@ -59,7 +59,7 @@ var layers = []layer{
 	{"stages", []string{"stages/*", "pipeline", "pipeline/packet"}, "the one map from names to constructors"},
 	{"stages/*", []string{"internal/hugepage", "pipeline/...", "telemetry/=", "telemetry/=/...", "telemetry/hash", "telemetry/record"},
 		"a stage knows neither other stages nor I/O, so that any graph and any driver can run it; of telemetry it knows its own system"},
-	{"dataplane/port", []string{"dataplane/gso", "dataplane/nic", "dataplane/xsk", "dataplane/xdp", "dataplane/memif", "dataplane/shmem", "dataplane/vhost", "dataplane/virtio", "dataplane/pcapfile", "pipeline/packet", "pipeline/clock", "pipeline/header", "pipeline/limiter"},
+	{"dataplane/port", []string{"internal/printable", "dataplane/gso", "dataplane/nic", "dataplane/xsk", "dataplane/xdp", "dataplane/memif", "dataplane/shmem", "dataplane/vhost", "dataplane/virtio", "dataplane/pcapfile", "pipeline/packet", "pipeline/clock", "pipeline/header", "pipeline/limiter"},
 		"a driver moves packets, completes their checksums, and knows no stage"},
 	{"dataplane/worker", []string{"dataplane/gso", "dataplane/port", "pipeline", "pipeline/clock", "pipeline/packet"},
 		"a worker runs any graph over any driver and must know none of either by name"},

@@ -32,6 +32,9 @@ type Batch struct {
 	// Wait is, by output port, how long a packet that joins such a queue now will wait there, ns, as far as what left it of late says. It is
 	// for stages that need it (NeedWait), as Depth is.
 	Wait []int64
+	// Lines are, by output port, the queues of one with classes, nil for the others: its packets wait there by class, which Depth and Wait
+	// of the port know nothing of. It is for stages that need these, and empty where no port has classes.
+	Lines []*Lines
 	// Flows are the names of the packets' flows, by index, as far as the parser has computed them on its way (NeedFlowName). It is
 	// shorter than Pkts where packets came later, and empty after Rebuild; a stage that changes a flow key empties it.
 	Flows []FlowName

@@ -47,7 +47,7 @@ func (s *stage) end(b *packet.Batch, p *packet.Packet, i, hop int, digest uint64
 func (s *stage) locals(b *packet.Batch, i int) (n int) {
 	pkts := b.Pkts[i:min(len(b.Pkts), i+encode.BlockSize)]
 	inPort, outPort := pkts[0].InPort, pkts[0].OutPort
-	if int(outPort) >= len(s.ports) || !s.ports[inPort].edge || !s.ports[outPort].edge {
+	if int(outPort) >= len(s.ports) || !s.ports[inPort].edge || !s.ports[outPort].edge || s.ports[outPort].lines != nil {
 		return 0
 	}
 	out, differ := &s.ports[outPort], uint64(0)

@@ -7,6 +7,17 @@ import (
 	"github.com/weirswitch/weir/telemetry/pint"
 )
 
+// followLines has the ports know what waits at them by class, where they have classes.
+func (s *stage) followLines(b *packet.Batch) {
+	s.classed = len(b.Lines) != 0
+	for i := range s.ports {
+		s.ports[i].lines = nil
+		if i < len(b.Lines) {
+			s.ports[i].lines = b.Lines[i]
+		}
+	}
+}
+
 // beginBatch counts what leaves by each port, and learns how much the links are
 // used: a batch leaves at one moment, so it counts as one packet of all its
 // bytes, which is what as many updates without time between them add up to. A run that is
@@ -17,6 +28,9 @@ func (s *stage) beginBatch(b *packet.Batch, whole *run) {
 		out.inBatch, out.bytes = 0, 0
 		if i < len(b.Depth) {
 			out.waiting = uint64(b.Depth[i])
+		}
+		if out.lines != nil {
+			out.inClass = [packet.MaxClasses]uint64{}
 		}
 	}
 	if !s.needUse {
@@ -65,24 +79,29 @@ func (s *stage) countBatch(b *packet.Batch) {
 
 // observe finds out what the plans ask of a packet (table 1 of the paper). It is
 // called for every packet that leaves, so that what is measured here is of all.
-func (s *stage) observe(p *packet.Packet, out *port) {
+func (s *stage) observe(b *packet.Batch, p *packet.Packet, out *port) {
 	v := &s.seen
+	wait, waiting, ring, before := out.wait, out.waiting, out.ring, &out.inBatch
+	if l := out.lines; l != nil { // what waits is of the packet's class
+		c := l.Class(b.Mem, p) & (packet.MaxClasses - 1) // BCE
+		wait, waiting, ring, before = l.Wait[c], uint64(l.Depth[c]), uint64(max(l.Room[c], 1)), &out.inClass[c]
+	}
 	v[pint.IngressPort], v[pint.EgressPort] = uint64(p.InPort), uint64(p.OutPort)
 	v[pint.IngressTime] = uint64(p.Arrival)
 	v[pint.EgressUtilisation] = out.used
 	if s.needLatency {
 		// Arrival may be a clock's of another core, or a capture's.
-		latency := uint64(max(0, s.now+out.wait-p.Arrival))
+		latency := uint64(max(0, s.now+wait-p.Arrival))
 		v[pint.HopLatency] = latency
 		out.latency.add(latency)
 	}
 	if s.needQueue {
 		// The packets that waited when the batch began, and those of the batch
 		// in front of this one.
-		waiting := out.waiting + out.inBatch
-		out.inBatch++
+		waiting += *before
+		*before++
 		v[pint.QueueOccupancy] = waiting
-		v[pint.QueueCongestion] = min(100*waiting/out.ring, 100)
+		v[pint.QueueCongestion] = min(100*waiting/ring, 100)
 		out.queue.add(waiting)
 	}
 }

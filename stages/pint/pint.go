@@ -179,6 +179,7 @@ type stage struct {
 	seen        pint.Observed // of the present packet; the switch's id stays
 	passing     []passing     // by plan, of those that need nothing else
 	plainLocal  bool          // what the newest plan asks of packets from edge to edge is what locals knows
+	classed     bool          // some port had classes in the last batch
 	usual       bool          // the newest plan asks for values that straight knows, and no other plan is live
 	counters    counters
 	records     *ring.Ring[record]
@@ -202,6 +203,8 @@ type port struct {
 	// waited before, how long they take (ns), and the use of the link.
 	inBatch, bytes, waiting, used uint64
 	wait                          int64
+	lines                         *packet.Lines             // what waits by class; nil: the port has no classes
+	inClass                       [packet.MaxClasses]uint64 // inBatch by class
 
 	latency, queue *histogram
 }
@@ -269,6 +272,9 @@ func (s *stage) Process(b *packet.Batch) {
 	for i, wait := range b.Wait[:min(len(b.Wait), len(s.ports))] {
 		s.ports[i].wait = wait
 	}
+	if len(b.Lines) != 0 || s.classed {
+		s.followLines(b)
+	}
 	var r run
 	if len(b.Pkts) > 0 && s.passes(&b.Pkts[0]) {
 		r = s.straight(b, 0)
@@ -296,7 +302,7 @@ func (s *stage) Process(b *packet.Batch) {
 			continue
 		}
 		out := &s.ports[p.OutPort]
-		s.observe(p, out)
+		s.observe(b, p, out)
 		var fate count
 		// A packet that waited for a neighbour is in a batch of the port of the answer:
 		// what counts is where it came from.

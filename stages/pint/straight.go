@@ -48,9 +48,9 @@ const (
 	runBytes          = header.EthernetLen + digestAt + 8
 )
 
-// passes reports whether a run may begin with a packet, by its ports.
+// passes reports whether a run may begin with a packet, by its ports. Where packets wait by class, each is looked at.
 func (s *stage) passes(p *packet.Packet) bool {
-	return s.usual && int(p.OutPort) < len(s.ports) && !s.ports[p.InPort].edge && !s.ports[p.OutPort].edge
+	return s.usual && int(p.OutPort) < len(s.ports) && !s.ports[p.InPort].edge && !s.ports[p.OutPort].edge && s.ports[p.OutPort].lines == nil
 }
 
 // straight takes the run that begins with packet i, which passes, as far as the block has room. Its length may be 0. Whatever is out of the

@@ -1,0 +1,362 @@
+package port
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// line of a device that the test drains: it takes packets as long as it has room, and notes each by class and number.
+type drained struct {
+	Queue
+	frames *packet.Cache
+	room   int
+	depth  int
+	seen   []sent
+}
+
+type sent struct {
+	class  string
+	number uint32
+	length int64
+}
+
+func (d *drained) Depth() int             { return d.depth }
+func (d *drained) Refusal() packet.Reason { return packet.ReasonTxFull }
+
+func (d *drained) Transmit(b *packet.Batch, idx []uint16) int {
+	n := min(len(idx), d.room)
+	d.room -= n
+	for _, i := range idx[:n] {
+		p := &b.Pkts[i]
+		d.seen = append(d.seen, sent{number: p.FlowHash, length: int64(p.WireLen)})
+		d.frames.FreePacket(p)
+	}
+	return n
+}
+
+// classed is a queue with classes on a clock, a device and packets of the test.
+type classed struct {
+	*classQueue
+	t      *testing.T
+	device *drained
+	pool   *packet.Pool
+	cache  *packet.Cache
+	b      *packet.Batch
+	idx    []uint16
+	now    int64
+	number uint32
+}
+
+func newClassed(t *testing.T, c Config, frames int) *classed {
+	t.Helper()
+	c.Name, c.Interface = "p0", "p0"
+	check(t, c.Validate())
+	pool, err := packet.NewPool(packet.PoolConfig{Frames: frames, FrameSize: 2048, Audit: true})
+	check(t, err)
+	t.Cleanup(func() { check(t, pool.Close()) })
+	q := &classed{t: t, pool: pool, cache: pool.NewCache(), now: 1e18}
+	q.b = packet.NewBatch(q.cache, packet.BatchSize)
+	q.device = &drained{Queue: Down(), frames: q.cache}
+	s := newShaper(&c, 1514)
+	s.clock = func() int64 { return q.now }
+	q.classQueue = s.shape(q.device, q.cache).(*classQueue)
+	return q
+}
+
+// add adds an IPv4 packet with a DSCP to the batch.
+func (q *classed) add(dscp int, length int) {
+	q.t.Helper()
+	addr, ok := q.cache.AllocOne()
+	if !ok {
+		q.t.Fatal("no free frame")
+	}
+	p := q.b.Append()
+	p.Addr, p.Len, p.WireLen = addr+Headroom, uint32(min(length, 1500)), uint32(length)
+	p.Flags, p.L3, p.FlowHash = packet.FlagIPv4, 14, q.number
+	q.number++
+	q.b.Mem[p.Addr+14], q.b.Mem[p.Addr+15] = 0x45, byte(dscp<<2)
+	q.idx = append(q.idx, uint16(len(q.b.Pkts)-1))
+}
+
+// send offers the batch, as a worker does, and returns the numbers of the packets that were dropped.
+func (q *classed) send() (dropped []uint32) {
+	taken := q.Transmit(q.b, q.idx)
+	for taken < len(q.idx) {
+		q.Service()
+		n := q.Transmit(q.b, q.idx[taken:])
+		if n == 0 {
+			break
+		}
+		taken += n
+	}
+	q.Dropped(q.b, q.idx[taken:])
+	for _, i := range q.idx[taken:] {
+		dropped = append(dropped, q.b.Pkts[i].FlowHash)
+		q.cache.FreePacket(&q.b.Pkts[i])
+	}
+	q.b.Reset()
+	q.idx = q.idx[:0]
+	return dropped
+}
+
+// finish closes the queue: all frames are back, and each class adds up.
+func (q *classed) finish() {
+	q.t.Helper()
+	total := uint64(0)
+	for _, c := range q.AppendClasses(nil) {
+		if c.Packets != c.Sent+c.Dropped+c.Depth {
+			q.t.Errorf("%+v does not add up", c)
+		}
+		total += c.Packets
+	}
+	if total != uint64(q.number) {
+		q.t.Errorf("%d packets are counted, %d were sent", total, q.number)
+	}
+	waiting := q.Depth() - q.device.depth
+	rest, err := q.Close()
+	check(q.t, err)
+	q.cache.Close()
+	if census := q.pool.Census(); q.pool.Free() != q.pool.Frames() || census.Faults != 0 || rest.Unsent != waiting {
+		q.t.Errorf("%+v, %d unsent of %d", census, rest.Unsent, waiting)
+	}
+}
+
+// four are two strict classes and two with weights 3 and 1, of DSCP 0 to 3.
+func four() Config {
+	c := DefaultConfig()
+	c.Classes = []Class{
+		{Name: "best", DSCP: []string{"0"}, Weight: 1, Default: true},
+		{Name: "voice", DSCP: []string{"1"}},
+		{Name: "bulk", DSCP: []string{"2"}, Weight: 3},
+		{Name: "video", DSCP: []string{"3"}},
+	}
+	return c
+}
+
+// TestStrict: the strict class that is listed first leaves first, then the next one, whatever waits.
+func TestStrict(t *testing.T) {
+	q := newClassed(t, four(), 512)
+	for range 10 {
+		for dscp := range 4 {
+			q.add(dscp, 1000)
+		}
+	}
+	q.send()
+	q.device.room = 25
+	q.Service()
+	for i, s := range q.device.seen {
+		if dscp := s.number % 4; i < 10 && dscp != 1 || i >= 10 && i < 20 && dscp != 3 || i >= 20 && (dscp == 1 || dscp == 3) {
+			t.Errorf("packet %d to leave has DSCP %d", i, dscp)
+		}
+	}
+	q.add(1, 1000) // it goes before all that wait
+	q.device.room = 1
+	q.send()
+	if last := q.device.seen[25]; last.number != 40 {
+		t.Errorf("packet %d left before the strict one", last.number)
+	}
+	q.finish()
+}
+
+// TestWeights: while two classes wait, what they send by weight differs, in each interval, by no more than deficit round robin may (Shreedhar and
+// Varghese, lemma 2): a round of each, and a longest packet. With 3 : 1 that is 2 * 1514 bytes of the smaller one.
+func TestWeights(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	q := newClassed(t, four(), 1024)
+	dscpOf := map[uint32]int{}
+	fill := func() {
+		for i, dscp := range []int{2, 0} { // as they are ordered, behind the two strict ones
+			for q.turn.held[2+i] < 40 {
+				dscpOf[q.number] = dscp
+				q.add(dscp, 60+r.IntN(1455))
+				q.send()
+			}
+		}
+	}
+	var bytes [4]int64
+	least, most := int64(0), int64(0) // of what best has sent beyond a third of bulk's
+	for range 20_000 {
+		fill()
+		q.device.room = 1 + r.IntN(3)
+		q.Service()
+		q.device.room = 0
+		for _, s := range q.device.seen {
+			bytes[dscpOf[s.number]] += s.length
+			ahead := bytes[0] - bytes[2]/3
+			least, most = min(least, ahead), max(most, ahead)
+		}
+		q.device.seen = q.device.seen[:0]
+	}
+	t.Logf("%d and %d bytes: %.4f to 1; best was %d bytes behind its share, and %d ahead of it", bytes[2], bytes[0], float64(bytes[2])/float64(bytes[0]), -least, most)
+	if most-least > 1514+1514+2*1514 {
+		t.Errorf("the shares were up to %d bytes apart", most-least)
+	}
+	q.finish()
+}
+
+// twin is a plain scheduler: a slice per class, in the order strict, then weights, and one packet at a time.
+type twin struct {
+	strict  int
+	weight  []int64
+	packets []int   // limits
+	bytes   []int64 // 0: none
+	waits   [][]sent
+	deficit []int64
+	at      int
+	has     bool
+}
+
+func (w *twin) offer(class int, s sent, closed []bool) bool {
+	size := int64(0)
+	for _, p := range w.waits[class] {
+		size += p.length
+	}
+	n := len(w.waits[class])
+	if closed[class] || n == w.packets[class] || w.bytes[class] != 0 && n != 0 && size+s.length > w.bytes[class] {
+		closed[class] = true
+		return false
+	}
+	w.waits[class] = append(w.waits[class], s)
+	return true
+}
+
+func (w *twin) take(class int) sent {
+	s := w.waits[class][0]
+	w.waits[class] = w.waits[class][1:]
+	return s
+}
+
+func (w *twin) leave() (s sent, ok bool) {
+	total := 0
+	for class, line := range w.waits {
+		if class < w.strict && len(line) > 0 {
+			return w.take(class), true
+		}
+		total += len(line)
+	}
+	if total == 0 {
+		return s, false
+	}
+	least := slices.Min(w.weight[w.strict:])
+	for {
+		class := w.strict + w.at
+		if len(w.waits[class]) > 0 {
+			if !w.has {
+				w.deficit[class] += 1514 * w.weight[class] / least
+				w.has = true
+			}
+			if first := w.waits[class][0]; first.length <= w.deficit[class] {
+				w.deficit[class] -= first.length
+				if s = w.take(class); len(w.waits[class]) == 0 {
+					w.deficit[class] = 0
+					w.next()
+				}
+				return s, true
+			}
+		}
+		w.next()
+	}
+}
+
+func (w *twin) next() {
+	w.has = false
+	w.at = (w.at + 1) % (len(w.weight) - w.strict)
+}
+
+// TestTwin: what leaves, in which order, and what is dropped, is what a plain scheduler says, with random classes, loads, rooms and refusals
+// of the device.
+func TestTwin(t *testing.T) {
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(2, seed))
+		c := DefaultConfig()
+		w := &twin{}
+		n := 1 + r.IntN(packet.MaxClasses)
+		w.strict = r.IntN(n + 1)
+		for i := range n {
+			k := Class{Name: fmt.Sprint(i), DSCP: []string{fmt.Sprint(i)}, QueuePackets: 1 + r.IntN(100)}
+			if r.IntN(2) == 0 {
+				k.QueueBytes = minQueueBytes + r.Int64N(50_000)
+			}
+			if i >= w.strict {
+				k.Weight = 1 + r.IntN(20)
+			}
+			w.weight, w.packets, w.bytes = append(w.weight, int64(k.Weight)), append(w.packets, k.QueuePackets), append(w.bytes, k.QueueBytes)
+			c.Classes = append(c.Classes, k)
+		}
+		w.waits, w.deficit = make([][]sent, n), make([]int64, n)
+		q := newClassed(t, c, 2048)
+		q.device.seen = make([]sent, 0, 64)
+		var want []sent
+		for step := range 2000 {
+			// The device refuses some of what it is offered, or has no room to be offered anything.
+			q.device.room, q.device.depth = r.IntN(40), 0
+			if r.IntN(4) == 0 {
+				q.device.depth = aheadFrames - r.IntN(3)
+			}
+			room := min(q.device.room, aheadFrames-q.device.depth)
+			if q.device.depth != 0 {
+				q.device.room = room // Depth of this device does not grow
+			}
+			closed := make([]bool, n)
+			var refused []sent
+			var classOf []int
+			for range r.IntN(packet.BatchSize + 1) {
+				class, s := r.IntN(n), sent{number: q.number, length: int64(60 + r.IntN(1455))}
+				q.add(class, int(s.length))
+				if !w.offer(class, s, closed) {
+					refused, classOf = append(refused, s), append(classOf, class)
+				}
+			}
+			leave := func() {
+				for room > 0 {
+					s, ok := w.leave()
+					if !ok {
+						return
+					}
+					want = append(want, s)
+					room--
+				}
+			}
+			leave()
+			// What was refused is offered again as long as some of it is taken.
+			var dropped []uint32
+			for len(refused) > 0 {
+				leave()
+				closed = make([]bool, n)
+				again, againOf := []sent(nil), []int(nil)
+				for i, s := range refused {
+					if !w.offer(classOf[i], s, closed) {
+						again, againOf = append(again, s), append(againOf, classOf[i])
+					}
+				}
+				leave()
+				if len(again) == len(refused) {
+					for _, s := range again {
+						dropped = append(dropped, s.number)
+					}
+					break
+				}
+				refused, classOf = again, againOf
+			}
+			if got := q.send(); !slices.Equal(got, dropped) {
+				t.Fatalf("seed %d, step %d: dropped %v, want %v", seed, step, got, dropped)
+			}
+			q.Service()
+			leave()
+			if !slices.Equal(q.device.seen, want) {
+				t.Fatalf("seed %d, step %d: left %v, want %v", seed, step, q.device.seen, want)
+			}
+			q.device.seen, want = q.device.seen[:0], want[:0]
+			for class := range n {
+				if int(q.turn.held[class]) != len(w.waits[class]) {
+					t.Fatalf("seed %d, step %d: %d wait in class %d, want %d", seed, step, q.turn.held[class], class, len(w.waits[class]))
+				}
+			}
+		}
+		q.finish()
+	}
+}
