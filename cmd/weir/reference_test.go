@@ -340,7 +340,7 @@ type oneOfAll struct{ metrics []*api.Metric }
 
 func (o oneOfAll) Report() *api.ReportResponse {
 	return &api.ReportResponse{
-		Ports:   []*api.Port{{Settings: []*api.Setting{{}}, Refused: []*api.RefusedSetting{{}}, Fallbacks: []string{""}, Faults: map[string]uint64{"index": 1}, Dropped: map[string]uint64{"no_port": 1}, Copies: &api.Fate{Dropped: map[string]uint64{"no_port": 1}}}},
+		Ports:   []*api.Port{{Settings: []*api.Setting{{}}, Refused: []*api.RefusedSetting{{}}, Fallbacks: []string{""}, Classes: []*api.PortClass{{}}, Faults: map[string]uint64{"index": 1}, Dropped: map[string]uint64{"no_port": 1}, Copies: &api.Fate{Dropped: map[string]uint64{"no_port": 1}}}},
 		Stages:  []*api.Stage{{}},
 		Workers: []*api.Worker{{}}, Metrics: o.metrics,
 	}

@@ -35,7 +35,27 @@ func printPorts(w io.Writer, ports []*api.Port) error {
 	if err := printSettings(w, ports); err != nil {
 		return err
 	}
+	if err := printClasses(w, ports); err != nil {
+		return err
+	}
 	return printReasons(w, ports)
+}
+
+// printClasses adds, for ports whose packets wait by class, what became of these.
+func printClasses(w io.Writer, ports []*api.Port) error {
+	t := text.NewTable("PORT", "CLASS", ">PACKETS", ">SENT", ">SENT BYTES", "!>DROPPED", ">UNSENT", ">WAIT", ">ROOM")
+	for _, p := range ports {
+		for _, k := range p.Classes {
+			t.Row(p.Name, k.Name, k.Packets, k.Sent, k.SentBytes, k.Dropped, k.Unsent, k.Depth, k.Room)
+		}
+	}
+	if t.Empty() {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return t.Write(w)
 }
 
 // printFaults adds, for ports that cannot do all they should, or have a lesser mode, why.

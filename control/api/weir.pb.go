@@ -2267,6 +2267,7 @@ type Port struct {
 	Fallbacks          []string          `protobuf:"bytes,50,rep,name=fallbacks,proto3" json:"fallbacks,omitempty"`                                                                      // why mode is less than "auto" tries first
 	Settings           []*Setting        `protobuf:"bytes,46,rep,name=settings,proto3" json:"settings,omitempty"`                                                                        // of the interface, changed while the port is open
 	Refused            []*RefusedSetting `protobuf:"bytes,47,rep,name=refused,proto3" json:"refused,omitempty"`                                                                          // that the port needs and could not change
+	Classes            []*PortClass      `protobuf:"bytes,65,rep,name=classes,proto3" json:"classes,omitempty"`                                                                          // of what leaves here, also those that the port has no more; empty if it never had any
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -2595,6 +2596,139 @@ func (x *Port) GetRefused() []*RefusedSetting {
 	return nil
 }
 
+func (x *Port) GetClasses() []*PortClass {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+// PortClass is what became of the packets of a class that were to leave by a port: packets = sent + dropped + unsent + depth. Bytes are
+// without FCS.
+type PortClass struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Packets       uint64                 `protobuf:"varint,2,opt,name=packets,proto3" json:"packets,omitempty"` // that came to the class
+	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`     // of these
+	Sent          uint64                 `protobuf:"varint,4,opt,name=sent,proto3" json:"sent,omitempty"`       // given to the device
+	SentBytes     uint64                 `protobuf:"varint,5,opt,name=sent_bytes,json=sentBytes,proto3" json:"sent_bytes,omitempty"`
+	Dropped       uint64                 `protobuf:"varint,6,opt,name=dropped,proto3" json:"dropped,omitempty"` // found no room: queue_full, or port_down
+	DroppedBytes  uint64                 `protobuf:"varint,7,opt,name=dropped_bytes,json=droppedBytes,proto3" json:"dropped_bytes,omitempty"`
+	Unsent        uint64                 `protobuf:"varint,8,opt,name=unsent,proto3" json:"unsent,omitempty"` // waited when the port closed, or got other classes
+	Depth         uint64                 `protobuf:"varint,9,opt,name=depth,proto3" json:"depth,omitempty"`   // packets that wait now
+	DepthBytes    uint64                 `protobuf:"varint,10,opt,name=depth_bytes,json=depthBytes,proto3" json:"depth_bytes,omitempty"`
+	Room          uint64                 `protobuf:"varint,11,opt,name=room,proto3" json:"room,omitempty"` // frames that wait at most, in all queues
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PortClass) Reset() {
+	*x = PortClass{}
+	mi := &file_weir_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PortClass) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PortClass) ProtoMessage() {}
+
+func (x *PortClass) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PortClass.ProtoReflect.Descriptor instead.
+func (*PortClass) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *PortClass) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PortClass) GetPackets() uint64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *PortClass) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *PortClass) GetSent() uint64 {
+	if x != nil {
+		return x.Sent
+	}
+	return 0
+}
+
+func (x *PortClass) GetSentBytes() uint64 {
+	if x != nil {
+		return x.SentBytes
+	}
+	return 0
+}
+
+func (x *PortClass) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+func (x *PortClass) GetDroppedBytes() uint64 {
+	if x != nil {
+		return x.DroppedBytes
+	}
+	return 0
+}
+
+func (x *PortClass) GetUnsent() uint64 {
+	if x != nil {
+		return x.Unsent
+	}
+	return 0
+}
+
+func (x *PortClass) GetDepth() uint64 {
+	if x != nil {
+		return x.Depth
+	}
+	return 0
+}
+
+func (x *PortClass) GetDepthBytes() uint64 {
+	if x != nil {
+		return x.DepthBytes
+	}
+	return 0
+}
+
+func (x *PortClass) GetRoom() uint64 {
+	if x != nil {
+		return x.Room
+	}
+	return 0
+}
+
 // Setting is one of an interface that a port has changed.
 type Setting struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2607,7 +2741,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_weir_proto_msgTypes[41]
+	mi := &file_weir_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2619,7 +2753,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[41]
+	mi := &file_weir_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2632,7 +2766,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{41}
+	return file_weir_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Setting) GetName() string {
@@ -2666,7 +2800,7 @@ type RefusedSetting struct {
 
 func (x *RefusedSetting) Reset() {
 	*x = RefusedSetting{}
-	mi := &file_weir_proto_msgTypes[42]
+	mi := &file_weir_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2678,7 +2812,7 @@ func (x *RefusedSetting) String() string {
 func (*RefusedSetting) ProtoMessage() {}
 
 func (x *RefusedSetting) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[42]
+	mi := &file_weir_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2691,7 +2825,7 @@ func (x *RefusedSetting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedSetting.ProtoReflect.Descriptor instead.
 func (*RefusedSetting) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{42}
+	return file_weir_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RefusedSetting) GetName() string {
@@ -2718,7 +2852,7 @@ type MetricsResponse struct {
 
 func (x *MetricsResponse) Reset() {
 	*x = MetricsResponse{}
-	mi := &file_weir_proto_msgTypes[43]
+	mi := &file_weir_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2730,7 +2864,7 @@ func (x *MetricsResponse) String() string {
 func (*MetricsResponse) ProtoMessage() {}
 
 func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[43]
+	mi := &file_weir_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2743,7 +2877,7 @@ func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsResponse.ProtoReflect.Descriptor instead.
 func (*MetricsResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{43}
+	return file_weir_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *MetricsResponse) GetMetrics() []*Metric {
@@ -2783,7 +2917,7 @@ type Records struct {
 
 func (x *Records) Reset() {
 	*x = Records{}
-	mi := &file_weir_proto_msgTypes[44]
+	mi := &file_weir_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2795,7 +2929,7 @@ func (x *Records) String() string {
 func (*Records) ProtoMessage() {}
 
 func (x *Records) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[44]
+	mi := &file_weir_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2808,7 +2942,7 @@ func (x *Records) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Records.ProtoReflect.Descriptor instead.
 func (*Records) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{44}
+	return file_weir_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Records) GetSpool() string {
@@ -2922,7 +3056,7 @@ type RecordKind struct {
 
 func (x *RecordKind) Reset() {
 	*x = RecordKind{}
-	mi := &file_weir_proto_msgTypes[45]
+	mi := &file_weir_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2934,7 +3068,7 @@ func (x *RecordKind) String() string {
 func (*RecordKind) ProtoMessage() {}
 
 func (x *RecordKind) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[45]
+	mi := &file_weir_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2947,7 +3081,7 @@ func (x *RecordKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordKind.ProtoReflect.Descriptor instead.
 func (*RecordKind) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{45}
+	return file_weir_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RecordKind) GetKind() string {
@@ -3051,7 +3185,7 @@ type RecordDrop struct {
 
 func (x *RecordDrop) Reset() {
 	*x = RecordDrop{}
-	mi := &file_weir_proto_msgTypes[46]
+	mi := &file_weir_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3063,7 +3197,7 @@ func (x *RecordDrop) String() string {
 func (*RecordDrop) ProtoMessage() {}
 
 func (x *RecordDrop) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[46]
+	mi := &file_weir_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3076,7 +3210,7 @@ func (x *RecordDrop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordDrop.ProtoReflect.Descriptor instead.
 func (*RecordDrop) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{46}
+	return file_weir_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RecordDrop) GetKind() string {
@@ -3150,7 +3284,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_weir_proto_msgTypes[47]
+	mi := &file_weir_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3162,7 +3296,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[47]
+	mi := &file_weir_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3175,7 +3309,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{47}
+	return file_weir_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Metric) GetStage() string {
@@ -3237,7 +3371,7 @@ type PintReport struct {
 
 func (x *PintReport) Reset() {
 	*x = PintReport{}
-	mi := &file_weir_proto_msgTypes[48]
+	mi := &file_weir_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3249,7 +3383,7 @@ func (x *PintReport) String() string {
 func (*PintReport) ProtoMessage() {}
 
 func (x *PintReport) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[48]
+	mi := &file_weir_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3262,7 +3396,7 @@ func (x *PintReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintReport.ProtoReflect.Descriptor instead.
 func (*PintReport) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{48}
+	return file_weir_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PintReport) GetSink() bool {
@@ -3325,7 +3459,7 @@ type PintPlan struct {
 
 func (x *PintPlan) Reset() {
 	*x = PintPlan{}
-	mi := &file_weir_proto_msgTypes[49]
+	mi := &file_weir_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3337,7 +3471,7 @@ func (x *PintPlan) String() string {
 func (*PintPlan) ProtoMessage() {}
 
 func (x *PintPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[49]
+	mi := &file_weir_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3350,7 +3484,7 @@ func (x *PintPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintPlan.ProtoReflect.Descriptor instead.
 func (*PintPlan) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{49}
+	return file_weir_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PintPlan) GetId() uint32 {
@@ -3383,7 +3517,7 @@ type PintMeasured struct {
 
 func (x *PintMeasured) Reset() {
 	*x = PintMeasured{}
-	mi := &file_weir_proto_msgTypes[50]
+	mi := &file_weir_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3395,7 +3529,7 @@ func (x *PintMeasured) String() string {
 func (*PintMeasured) ProtoMessage() {}
 
 func (x *PintMeasured) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[50]
+	mi := &file_weir_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3408,7 +3542,7 @@ func (x *PintMeasured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintMeasured.ProtoReflect.Descriptor instead.
 func (*PintMeasured) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{50}
+	return file_weir_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PintMeasured) GetPort() string {
@@ -3477,7 +3611,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_weir_proto_msgTypes[51]
+	mi := &file_weir_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3489,7 +3623,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[51]
+	mi := &file_weir_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3502,7 +3636,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{51}
+	return file_weir_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Stage) GetName() string {
@@ -3581,7 +3715,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_weir_proto_msgTypes[52]
+	mi := &file_weir_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3593,7 +3727,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[52]
+	mi := &file_weir_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3606,7 +3740,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{52}
+	return file_weir_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Worker) GetId() int64 {
@@ -3711,7 +3845,7 @@ type Frames struct {
 
 func (x *Frames) Reset() {
 	*x = Frames{}
-	mi := &file_weir_proto_msgTypes[53]
+	mi := &file_weir_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3723,7 +3857,7 @@ func (x *Frames) String() string {
 func (*Frames) ProtoMessage() {}
 
 func (x *Frames) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[53]
+	mi := &file_weir_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3736,7 +3870,7 @@ func (x *Frames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frames.ProtoReflect.Descriptor instead.
 func (*Frames) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{53}
+	return file_weir_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Frames) GetTotal() int64 {
@@ -3809,7 +3943,7 @@ type FdbEntry struct {
 
 func (x *FdbEntry) Reset() {
 	*x = FdbEntry{}
-	mi := &file_weir_proto_msgTypes[54]
+	mi := &file_weir_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3821,7 +3955,7 @@ func (x *FdbEntry) String() string {
 func (*FdbEntry) ProtoMessage() {}
 
 func (x *FdbEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[54]
+	mi := &file_weir_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3834,7 +3968,7 @@ func (x *FdbEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbEntry.ProtoReflect.Descriptor instead.
 func (*FdbEntry) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{54}
+	return file_weir_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FdbEntry) GetMac() string {
@@ -4037,7 +4171,7 @@ const file_weir_proto_rawDesc = "" +
 	"\adropped\x18\x04 \x03(\v2\x1a.weir.v1.Fate.DroppedEntryR\adropped\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xa1\v\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xcf\v\n" +
 	"\x04Port\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tinterface\x18\x02 \x01(\tR\tinterface\x12\x16\n" +
@@ -4086,13 +4220,29 @@ const file_weir_proto_rawDesc = "" +
 	"\ablocked\x18@ \x01(\tR\ablocked\x12\x1c\n" +
 	"\tfallbacks\x182 \x03(\tR\tfallbacks\x12,\n" +
 	"\bsettings\x18. \x03(\v2\x10.weir.v1.SettingR\bsettings\x121\n" +
-	"\arefused\x18/ \x03(\v2\x17.weir.v1.RefusedSettingR\arefused\x1a:\n" +
+	"\arefused\x18/ \x03(\v2\x17.weir.v1.RefusedSettingR\arefused\x12,\n" +
+	"\aclasses\x18A \x03(\v2\x12.weir.v1.PortClassR\aclasses\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a9\n" +
 	"\vFaultsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"?\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xa4\x02\n" +
+	"\tPortClass\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x12\n" +
+	"\x04sent\x18\x04 \x01(\x04R\x04sent\x12\x1d\n" +
+	"\n" +
+	"sent_bytes\x18\x05 \x01(\x04R\tsentBytes\x12\x18\n" +
+	"\adropped\x18\x06 \x01(\x04R\adropped\x12#\n" +
+	"\rdropped_bytes\x18\a \x01(\x04R\fdroppedBytes\x12\x16\n" +
+	"\x06unsent\x18\b \x01(\x04R\x06unsent\x12\x14\n" +
+	"\x05depth\x18\t \x01(\x04R\x05depth\x12\x1f\n" +
+	"\vdepth_bytes\x18\n" +
+	" \x01(\x04R\n" +
+	"depthBytes\x12\x12\n" +
+	"\x04room\x18\v \x01(\x04R\x04room\"?\n" +
 	"\aSetting\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03was\x18\x02 \x01(\tR\x03was\x12\x0e\n" +
@@ -4258,7 +4408,7 @@ func file_weir_proto_rawDescGZIP() []byte {
 	return file_weir_proto_rawDescData
 }
 
-var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_weir_proto_goTypes = []any{
 	(*VersionRequest)(nil),       // 0: weir.v1.VersionRequest
 	(*VersionResponse)(nil),      // 1: weir.v1.VersionResponse
@@ -4301,113 +4451,115 @@ var file_weir_proto_goTypes = []any{
 	(*FdbResponse)(nil),          // 38: weir.v1.FdbResponse
 	(*Fate)(nil),                 // 39: weir.v1.Fate
 	(*Port)(nil),                 // 40: weir.v1.Port
-	(*Setting)(nil),              // 41: weir.v1.Setting
-	(*RefusedSetting)(nil),       // 42: weir.v1.RefusedSetting
-	(*MetricsResponse)(nil),      // 43: weir.v1.MetricsResponse
-	(*Records)(nil),              // 44: weir.v1.Records
-	(*RecordKind)(nil),           // 45: weir.v1.RecordKind
-	(*RecordDrop)(nil),           // 46: weir.v1.RecordDrop
-	(*Metric)(nil),               // 47: weir.v1.Metric
-	(*PintReport)(nil),           // 48: weir.v1.PintReport
-	(*PintPlan)(nil),             // 49: weir.v1.PintPlan
-	(*PintMeasured)(nil),         // 50: weir.v1.PintMeasured
-	(*Stage)(nil),                // 51: weir.v1.Stage
-	(*Worker)(nil),               // 52: weir.v1.Worker
-	(*Frames)(nil),               // 53: weir.v1.Frames
-	(*FdbEntry)(nil),             // 54: weir.v1.FdbEntry
-	nil,                          // 55: weir.v1.SetRequest.FieldsEntry
-	nil,                          // 56: weir.v1.SetRequest.MatchEntry
-	nil,                          // 57: weir.v1.ReportResponse.DroppedEntry
-	nil,                          // 58: weir.v1.Fate.DroppedEntry
-	nil,                          // 59: weir.v1.Port.DroppedEntry
-	nil,                          // 60: weir.v1.Port.FaultsEntry
-	nil,                          // 61: weir.v1.Metric.LabelsEntry
-	(*api.PathAnswer)(nil),       // 62: weir.query.v1.PathAnswer
-	(*api.LatencyAnswer)(nil),    // 63: weir.query.v1.LatencyAnswer
-	(*api.CongestionAnswer)(nil), // 64: weir.query.v1.CongestionAnswer
-	(*api.LoopsAnswer)(nil),      // 65: weir.query.v1.LoopsAnswer
+	(*PortClass)(nil),            // 41: weir.v1.PortClass
+	(*Setting)(nil),              // 42: weir.v1.Setting
+	(*RefusedSetting)(nil),       // 43: weir.v1.RefusedSetting
+	(*MetricsResponse)(nil),      // 44: weir.v1.MetricsResponse
+	(*Records)(nil),              // 45: weir.v1.Records
+	(*RecordKind)(nil),           // 46: weir.v1.RecordKind
+	(*RecordDrop)(nil),           // 47: weir.v1.RecordDrop
+	(*Metric)(nil),               // 48: weir.v1.Metric
+	(*PintReport)(nil),           // 49: weir.v1.PintReport
+	(*PintPlan)(nil),             // 50: weir.v1.PintPlan
+	(*PintMeasured)(nil),         // 51: weir.v1.PintMeasured
+	(*Stage)(nil),                // 52: weir.v1.Stage
+	(*Worker)(nil),               // 53: weir.v1.Worker
+	(*Frames)(nil),               // 54: weir.v1.Frames
+	(*FdbEntry)(nil),             // 55: weir.v1.FdbEntry
+	nil,                          // 56: weir.v1.SetRequest.FieldsEntry
+	nil,                          // 57: weir.v1.SetRequest.MatchEntry
+	nil,                          // 58: weir.v1.ReportResponse.DroppedEntry
+	nil,                          // 59: weir.v1.Fate.DroppedEntry
+	nil,                          // 60: weir.v1.Port.DroppedEntry
+	nil,                          // 61: weir.v1.Port.FaultsEntry
+	nil,                          // 62: weir.v1.Metric.LabelsEntry
+	(*api.PathAnswer)(nil),       // 63: weir.query.v1.PathAnswer
+	(*api.LatencyAnswer)(nil),    // 64: weir.query.v1.LatencyAnswer
+	(*api.CongestionAnswer)(nil), // 65: weir.query.v1.CongestionAnswer
+	(*api.LoopsAnswer)(nil),      // 66: weir.query.v1.LoopsAnswer
 }
 var file_weir_proto_depIdxs = []int32{
 	12, // 0: weir.v1.AclResponse.rules:type_name -> weir.v1.AclRule
 	14, // 1: weir.v1.RoutesResponse.routes:type_name -> weir.v1.Route
 	15, // 2: weir.v1.Route.hops:type_name -> weir.v1.Hop
 	17, // 3: weir.v1.NeighboursResponse.neighbours:type_name -> weir.v1.Neighbour
-	55, // 4: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
-	56, // 5: weir.v1.SetRequest.match:type_name -> weir.v1.SetRequest.MatchEntry
+	56, // 4: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
+	57, // 5: weir.v1.SetRequest.match:type_name -> weir.v1.SetRequest.MatchEntry
 	21, // 6: weir.v1.ChangeResponse.changes:type_name -> weir.v1.Change
 	26, // 7: weir.v1.TraceResponse.packets:type_name -> weir.v1.TracedPacket
 	27, // 8: weir.v1.TracedPacket.steps:type_name -> weir.v1.TraceStep
 	30, // 9: weir.v1.CaptureResponse.packets:type_name -> weir.v1.CapturedPacket
 	40, // 10: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
-	51, // 11: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
-	52, // 12: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
-	57, // 13: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
+	52, // 11: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
+	53, // 12: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
+	58, // 13: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
 	39, // 14: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
-	53, // 15: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
-	47, // 16: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
-	48, // 17: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintReport
-	44, // 18: weir.v1.ReportResponse.records:type_name -> weir.v1.Records
+	54, // 15: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
+	48, // 16: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
+	49, // 17: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintReport
+	45, // 18: weir.v1.ReportResponse.records:type_name -> weir.v1.Records
 	40, // 19: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
-	51, // 20: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
-	52, // 21: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
-	54, // 22: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
-	58, // 23: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
-	59, // 24: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
+	52, // 20: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
+	53, // 21: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
+	55, // 22: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
+	59, // 23: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
+	60, // 24: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
 	39, // 25: weir.v1.Port.copies:type_name -> weir.v1.Fate
-	60, // 26: weir.v1.Port.faults:type_name -> weir.v1.Port.FaultsEntry
-	41, // 27: weir.v1.Port.settings:type_name -> weir.v1.Setting
-	42, // 28: weir.v1.Port.refused:type_name -> weir.v1.RefusedSetting
-	47, // 29: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
-	44, // 30: weir.v1.MetricsResponse.records:type_name -> weir.v1.Records
-	45, // 31: weir.v1.Records.kinds:type_name -> weir.v1.RecordKind
-	46, // 32: weir.v1.Records.dropped_before:type_name -> weir.v1.RecordDrop
-	46, // 33: weir.v1.RecordKind.drops:type_name -> weir.v1.RecordDrop
-	61, // 34: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
-	50, // 35: weir.v1.PintReport.measured:type_name -> weir.v1.PintMeasured
-	49, // 36: weir.v1.PintReport.plans:type_name -> weir.v1.PintPlan
-	62, // 37: weir.v1.PintReport.paths:type_name -> weir.query.v1.PathAnswer
-	63, // 38: weir.v1.PintReport.latency:type_name -> weir.query.v1.LatencyAnswer
-	64, // 39: weir.v1.PintReport.congestion:type_name -> weir.query.v1.CongestionAnswer
-	65, // 40: weir.v1.PintReport.loops:type_name -> weir.query.v1.LoopsAnswer
-	0,  // 41: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
-	2,  // 42: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
-	3,  // 43: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
-	4,  // 44: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
-	5,  // 45: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
-	6,  // 46: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
-	7,  // 47: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
-	31, // 48: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
-	32, // 49: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
-	8,  // 50: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
-	9,  // 51: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
-	10, // 52: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
-	18, // 53: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
-	19, // 54: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
-	22, // 55: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
-	24, // 56: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
-	28, // 57: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
-	1,  // 58: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
-	33, // 59: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
-	34, // 60: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
-	35, // 61: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
-	36, // 62: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
-	43, // 63: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
-	48, // 64: weir.v1.Switch.Pint:output_type -> weir.v1.PintReport
-	38, // 65: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
-	37, // 66: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
-	11, // 67: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
-	13, // 68: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
-	16, // 69: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
-	20, // 70: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
-	20, // 71: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
-	23, // 72: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
-	25, // 73: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
-	29, // 74: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
-	58, // [58:75] is the sub-list for method output_type
-	41, // [41:58] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	61, // 26: weir.v1.Port.faults:type_name -> weir.v1.Port.FaultsEntry
+	42, // 27: weir.v1.Port.settings:type_name -> weir.v1.Setting
+	43, // 28: weir.v1.Port.refused:type_name -> weir.v1.RefusedSetting
+	41, // 29: weir.v1.Port.classes:type_name -> weir.v1.PortClass
+	48, // 30: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
+	45, // 31: weir.v1.MetricsResponse.records:type_name -> weir.v1.Records
+	46, // 32: weir.v1.Records.kinds:type_name -> weir.v1.RecordKind
+	47, // 33: weir.v1.Records.dropped_before:type_name -> weir.v1.RecordDrop
+	47, // 34: weir.v1.RecordKind.drops:type_name -> weir.v1.RecordDrop
+	62, // 35: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
+	51, // 36: weir.v1.PintReport.measured:type_name -> weir.v1.PintMeasured
+	50, // 37: weir.v1.PintReport.plans:type_name -> weir.v1.PintPlan
+	63, // 38: weir.v1.PintReport.paths:type_name -> weir.query.v1.PathAnswer
+	64, // 39: weir.v1.PintReport.latency:type_name -> weir.query.v1.LatencyAnswer
+	65, // 40: weir.v1.PintReport.congestion:type_name -> weir.query.v1.CongestionAnswer
+	66, // 41: weir.v1.PintReport.loops:type_name -> weir.query.v1.LoopsAnswer
+	0,  // 42: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
+	2,  // 43: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
+	3,  // 44: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
+	4,  // 45: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
+	5,  // 46: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
+	6,  // 47: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
+	7,  // 48: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
+	31, // 49: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
+	32, // 50: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
+	8,  // 51: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
+	9,  // 52: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
+	10, // 53: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
+	18, // 54: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
+	19, // 55: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
+	22, // 56: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
+	24, // 57: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
+	28, // 58: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
+	1,  // 59: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
+	33, // 60: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
+	34, // 61: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
+	35, // 62: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
+	36, // 63: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
+	44, // 64: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
+	49, // 65: weir.v1.Switch.Pint:output_type -> weir.v1.PintReport
+	38, // 66: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
+	37, // 67: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
+	11, // 68: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
+	13, // 69: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
+	16, // 70: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
+	20, // 71: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
+	20, // 72: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
+	23, // 73: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
+	25, // 74: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
+	29, // 75: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
+	59, // [59:76] is the sub-list for method output_type
+	42, // [42:59] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_weir_proto_init() }
@@ -4421,7 +4573,7 @@ func file_weir_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weir_proto_rawDesc), len(file_weir_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   62,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

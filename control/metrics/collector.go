@@ -163,7 +163,24 @@ func (e emitter) port(p *api.Port) {
 	for _, fault := range slices.Sorted(maps.Keys(p.Faults)) {
 		e.counter("port_faults_total", "what was refused of the rings of a port in shared memory, by fault: each cost a packet, or the connection", p.Faults[fault], "port", p.Name, "fault", fault)
 	}
+	for _, k := range p.Classes {
+		e.class(p.Name, k)
+	}
 	e.counter("port_checksums_completed_total", "packets received with a partial checksum, which was completed", p.ChecksumsCompleted, "port", p.Name)
+}
+
+// class sends what became of the packets of a class at a port.
+func (e emitter) class(port string, k *api.PortClass) {
+	e.counter("port_class_packets_total", "packets of the class that were to leave by the port: those that were sent, dropped or left unsent, and those that wait", k.Packets, "port", port, "class", k.Name)
+	e.counter("port_class_bytes_total", "bytes of these, without FCS", k.Bytes, "port", port, "class", k.Name)
+	e.counter("port_class_sent_packets_total", "packets of the class that were given to the device", k.Sent, "port", port, "class", k.Name)
+	e.counter("port_class_sent_bytes_total", "bytes of these, without FCS", k.SentBytes, "port", port, "class", k.Name)
+	e.counter("port_class_dropped_packets_total", "packets that found no room in their class", k.Dropped, "port", port, "class", k.Name)
+	e.counter("port_class_dropped_bytes_total", "bytes of these, without FCS", k.DroppedBytes, "port", port, "class", k.Name)
+	e.counter("port_class_unsent_packets_total", "packets that waited in the class when the port closed, or got other classes", k.Unsent, "port", port, "class", k.Name)
+	e.gauge("port_class_depth_packets", "packets of the class that wait", float64(k.Depth), "port", port, "class", k.Name)
+	e.gauge("port_class_depth_bytes", "bytes of these, without FCS", float64(k.DepthBytes), "port", port, "class", k.Name)
+	e.gauge("port_class_room_frames", "frames of the class that wait at most, in all queues of the port", float64(k.Room), "port", port, "class", k.Name)
 }
 
 // own sends one of a stage's own counters.

@@ -418,6 +418,13 @@ func (q *classQueue) Sleep() (ready bool) {
 	return ok && s.Sleep()
 }
 
+// LinkDown implements Doubter, for queues that do.
+func (q *classQueue) LinkDown() {
+	if d, ok := q.Queue.(Doubter); ok {
+		d.LinkDown()
+	}
+}
+
 // Refusal implements Queue.
 func (q *classQueue) Refusal() packet.Reason { return q.blocked }
 

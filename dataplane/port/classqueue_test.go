@@ -360,3 +360,212 @@ func TestTwin(t *testing.T) {
 		q.finish()
 	}
 }
+
+// TestClassRates: a port's rate and that of a class are kept to the byte: at most what the bucket holds and the time gives, and at least what the time
+// gives, but for a packet, while packets wait.
+func TestClassRates(t *testing.T) {
+	c := four()
+	c.RateBits = 8_000_000
+	c.Classes[1].RateBits, c.Classes[2].RateBits = 2_000_000, 1_000_000 // voice, bulk
+	q := newClassed(t, c, 2048)
+	r := rand.New(rand.NewPCG(3, 1))
+	dscpOf := map[uint32]int{}
+	var bytes [4]int64
+	begin := q.now
+	for range 4000 {
+		for dscp, line := range map[int]int{0: 3, 1: 0, 2: 2} {
+			for q.turn.held[line] < 30 {
+				dscpOf[q.number] = dscp
+				q.add(dscp, 60+r.IntN(1455))
+				q.send()
+			}
+		}
+		q.device.room = packet.BatchSize
+		for q.device.room == packet.BatchSize {
+			q.device.room = 1 + r.IntN(8) // it also refuses what has its tokens already
+			left := len(q.device.seen)
+			q.Service()
+			if len(q.device.seen) == left {
+				break
+			}
+			q.device.room = packet.BatchSize
+		}
+		for _, s := range q.device.seen {
+			bytes[dscpOf[s.number]] += s.length
+		}
+		q.device.seen = q.device.seen[:0]
+		q.now += r.Int64N(1e6)
+		// The bucket is as long as two packets, so it is full before 3 ms.
+		ms := float64(q.now-begin) / 1e6
+		for _, k := range []struct {
+			name string
+			sent int64
+			rate float64 // bytes per ms
+		}{{"the port", bytes[0] + bytes[1] + bytes[2] + bytes[3], 1000}, {"voice", bytes[1], 250}, {"bulk", bytes[2], 125}} {
+			const burst, slack = 2 * 1514, 1514 + 1000 // a packet, and the last millisecond
+			if most, least := ms*k.rate+burst, ms*k.rate-slack; float64(k.sent) > most || float64(k.sent) < least {
+				t.Fatalf("in %.1f ms %s sent %d bytes, want %.0f to %.0f", ms, k.name, k.sent, least, most)
+			}
+		}
+	}
+	t.Logf("%v bytes by DSCP in %d ms", bytes, (q.now-begin)/1e6)
+	q.device.room = 1 << 30
+	for q.Service() {
+		q.now += 1e6
+	}
+	q.finish()
+}
+
+// TestFlood: a class whose packets do not leave holds as many frames as it may, however many come and however they are made. All others are there for other
+// classes and ports, and a packet of another class is first.
+func TestFlood(t *testing.T) {
+	c := four()
+	for i := range c.Classes {
+		c.Classes[i].QueuePackets = 50
+	}
+	const others = packet.BatchSize
+	q := newClassed(t, c, c.Held()+others) // all of which a queue may hold, and a batch
+	for range 200 {
+		for range others {
+			q.add(2, 1000)
+		}
+		q.send()
+	}
+	if q.Depth() != 50 || q.Refusal() != reasonQueueFull {
+		t.Errorf("%d frames wait, refused for %v", q.Depth(), q.Refusal())
+	}
+	// Packets of three frames count as three.
+	for range 5 {
+		for range 20 {
+			q.add(0, 4000)
+			p := &q.b.Pkts[len(q.b.Pkts)-1]
+			for range 2 {
+				addr, ok := q.cache.AllocOne()
+				if !ok {
+					t.Fatal("no free frame")
+				}
+				p.Next = q.pool.Link(addr, 1250, p.Next)
+			}
+		}
+		q.send()
+	}
+	if q.Depth() != 50+48 {
+		t.Errorf("%d frames wait, want 98", q.Depth())
+	}
+	q.add(1, 100)
+	q.device.room = 1
+	if dropped := q.send(); dropped != nil || q.device.seen[0].number != q.number-1 {
+		t.Errorf("the strict packet was not the first: %v", q.device.seen)
+	}
+	var w Waiting
+	if q.Waiting(&w); w.Held != [packet.MaxClasses]uint32{0, 0, 50, 48} || w.Joined[0] != 1 || w.Left != 1 || w.Ahead != 0 {
+		t.Errorf("%+v", w)
+	}
+	q.finish()
+}
+
+// TestClassesDoNotAllocate covers packets that pass, that wait, that are dropped, and that the device refuses.
+func TestClassesDoNotAllocate(t *testing.T) {
+	c := four()
+	c.RateBits = 8_000_000
+	c.Classes[1].RateBits = 1_000_000
+	for i := range c.Classes {
+		c.Classes[i].QueuePackets = 4
+	}
+	q := newClassed(t, c, 512)
+	q.device.seen = make([]sent, 0, 1<<16)
+	var dropped [packet.BatchSize]uint16
+	lost := 0
+	if n := testing.AllocsPerRun(300, func() {
+		q.now += 2e6
+		q.device.room = 2
+		for k := range 16 {
+			q.add(k&3, 1000)
+		}
+		taken := q.Transmit(q.b, q.idx)
+		lost += copy(dropped[:], q.idx[taken:])
+		q.Dropped(q.b, q.idx[taken:])
+		for _, i := range q.idx[taken:] {
+			q.cache.FreePacket(&q.b.Pkts[i])
+		}
+		q.b.Reset()
+		q.idx = q.idx[:0]
+		q.Service()
+	}); n != 0 || lost == 0 || len(q.device.seen) == 0 {
+		t.Errorf("a batch allocates %v times; %d packets were dropped, %d sent", n, lost, len(q.device.seen))
+	}
+	q.finish()
+}
+
+// TestClassFaults: each fault of a port's classes is named by its key.
+func TestClassFaults(t *testing.T) {
+	for _, test := range []struct {
+		change func(c *Config)
+		want   string
+	}{
+		{func(c *Config) { c.Classes = append(c.Classes, c.Classes...); c.Classes = append(c.Classes, Class{}) }, "class: 9 of them: a port has up to 8"},
+		{func(c *Config) { c.Classes[1].Name = "a b" }, "class[1].name: \"a b\" is not a name"},
+		{func(c *Config) { c.Classes[1].Name = "best" }, "class[1].name: class[0] is called \"best\" already"},
+		{func(c *Config) { c.Classes[1].DSCP = []string{"ef", "64"} }, "class[1].dscp: \"64\" is no code point"},
+		{func(c *Config) { c.Classes[1].DSCP = []string{"cs0"} }, "class[1].dscp: class[0] has \"cs0\" already"},
+		{func(c *Config) { c.Classes[1].PCP = []int{8} }, "class[1].pcp: 8 is no priority"},
+		{func(c *Config) { c.Classes[1].PCP, c.Classes[2].PCP = []int{5}, []int{5} }, "class[2].pcp: class[1] has 5 already"},
+		{func(c *Config) { c.Classes[2].Default = true }, "class[2].default: class[0] has what is in no other already"},
+		{func(c *Config) { c.Classes[2].Weight = 1001 }, "class[2].weight: 1001: choose 1 to 1000"},
+		{func(c *Config) { c.Classes[2].RateBits = 1 }, "class[2].rate_bits: 1: choose 8000"},
+		{func(c *Config) { c.Classes[2].QueuePackets = 1 << 17 }, "class[2].queue_packets: 131072: choose 1 to 65536"},
+		{func(c *Config) { c.Classes[2].QueueBytes = 100 }, "class[2].queue_bytes: 100: choose 3036 or more"},
+		{func(c *Config) { c.Driver, c.Interface, c.Name = DriverTunnel, "", "t" }, "class: a tunnel has no device"},
+	} {
+		c := four()
+		c.Interface = "p0"
+		test.change(&c)
+		checkFault(t, c.Validate(), test.want)
+	}
+}
+
+// BenchmarkClasses receives packets of a port of memory and sends them back, as they are, by a port with a rate that does not hold them, and by class.
+func BenchmarkClasses(b *testing.B) {
+	rate := Config{RateBits: maxRate}
+	byClass := four()
+	both := four()
+	both.RateBits = maxRate
+	for _, row := range []struct {
+		name   string
+		config *Config
+	}{{"none", &Config{}}, {"rate", &rate}, {"class", &byClass}, {"class and rate", &both}} {
+		b.Run(row.name, func(b *testing.B) {
+			pool, err := packet.NewPool(packet.PoolConfig{Frames: 4096, FrameSize: 2048})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer pool.Close()
+			frame := make([]byte, 60)
+			frame[14] = 0x45
+			cache := pool.NewCache()
+			memory, err := NewMemory("m", 1, [][]byte{frame}, 0).Open(0, 0, cache)
+			if err != nil {
+				b.Fatal(err)
+			}
+			q := newShaper(row.config, 1514).shape(memory, cache)
+			batch := packet.NewBatch(cache, packet.BatchSize)
+			idx := make([]uint16, packet.BatchSize)
+			b.ReportAllocs()
+			for b.Loop() {
+				q.Receive(batch)
+				for i := range batch.Pkts {
+					p := &batch.Pkts[i]
+					p.Flags, p.L3 = packet.FlagIPv4, 14
+					batch.Mem[p.Addr+15] = byte(i & 3 << 2)
+					idx[i] = uint16(i)
+				}
+				if q.Transmit(batch, idx) != len(idx) {
+					b.Fatal("packets were refused")
+				}
+				batch.Reset()
+				q.Service()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*packet.BatchSize), "ns/packet")
+		})
+	}
+}

@@ -147,6 +147,13 @@ func (q *shapedQueue) allowed() (packets int, bytes int64) {
 // cost is a packet's bytes; one that exceeds the burst would wait for ever.
 func (q *shapedQueue) cost(p *packet.Packet) int64 { return min(int64(p.WireLen), q.burst) }
 
+// LinkDown implements Doubter, for queues that do.
+func (q *shapedQueue) LinkDown() {
+	if d, ok := q.Queue.(Doubter); ok {
+		d.LinkDown()
+	}
+}
+
 // Refusal implements Queue.
 func (q *shapedQueue) Refusal() packet.Reason { return q.blocked }
 
