@@ -55,6 +55,9 @@ func ipText(t testing.TB, ip []byte, whole bool) string {
 	if frag&0x1fff != 0 {
 		return fmt.Sprintf("%v > %v proto %d part at %d: %x", src, dst, ip[9], frag&0x1fff*8, l4)
 	}
+	if ip[9] != 1 && ip[9] != 6 && ip[9] != 17 {
+		return fmt.Sprintf("%v > %v proto %d: %x", src, dst, ip[9], l4)
+	}
 	sum := plainSum(l4)
 	if ip[9] != 1 {
 		sum = plainSum(slices.Concat(ip[12:20], []byte{0, ip[9]}, binary.BigEndian.AppendUint16(nil, uint16(len(l4))), l4))
