@@ -38,7 +38,7 @@ func natBed(t *testing.T) *bed {
 [switch]
 name = "r1"
 id = 1
-graph = ["parse", "conntrack", "l3", "pint"]
+graph = ["parse", "conntrack", "l3"]
 [dataplane]
 audit = true
 [[port]]
@@ -59,9 +59,6 @@ addresses = ["10.2.0.1/24"]
 [[stages.l3.interface]]
 port = "p2"
 addresses = ["192.0.2.1/24"]
-[[stages.l3.route]]
-prefix = "198.51.100.0/24"
-via = ["192.0.2.9"]
 [[stages.conntrack.group]]
 name = "outside"
 ports = ["p2"]
@@ -84,8 +81,6 @@ dst_port = "443"
 [[stages.conntrack.dnat.backend]]
 address = "10.2.0.2"
 port = 8443
-[stages.pint]
-edge = ["p0", "p1", "p2"]
 [control]
 socket = "$DIR/s.sock"
 audit = ""

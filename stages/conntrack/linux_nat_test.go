@@ -83,7 +83,7 @@ type both struct {
 }
 
 // send sends a packet to both, in which an end %OUT of an answer is what each of them gave. It compares how it leaves, and returns that of the stage.
-func (j *both) send(t *testing.T, what string, to int, make func(out string) probe) {
+func (j *both) send(t *testing.T, what string, to int, of func(out string) probe) {
 	t.Helper()
 	var texts [2]string
 	for side := range 2 {
@@ -91,7 +91,7 @@ func (j *both) send(t *testing.T, what string, to int, make func(out string) pro
 		if n := len(j.ends[side]); n != 0 {
 			out = j.ends[side][n-1]
 		}
-		q := make(out)
+		q := of(out)
 		j.id++
 		q.id = j.id & 0x7fff
 		var frame []byte

@@ -16,6 +16,7 @@ import (
 type natTwin struct {
 	*twin
 	aliases map[string]flowEnds // by the connection's name: as its packets leave
+	names   []string            // of aliases, some of which are gone
 }
 
 // flowEnds are both ends of a direction; of a query of ICMP the source port is the identifier.
@@ -126,6 +127,9 @@ func (w *natTwin) handle(q *probe, now uint32) (r packet.Reason, leaves probe, b
 		}
 		return 0, out, false
 	}
+	if q.src == q.dst && (q.proto == 1 || q.proto == 47 || q.srcPort == q.dstPort) {
+		return reasonInvalid, *q, false
+	}
 	c, dir, alias := w.match(q, now)
 	if c == nil {
 		return w.process(q, now), *q, true
@@ -188,6 +192,7 @@ func (w *natTwin) learn(t *testing.T, q *probe, frame []byte) {
 	}
 	if want != q.ends() {
 		w.aliases[name] = want
+		w.names = append(w.names, name)
 	}
 }
 
@@ -219,28 +224,31 @@ func randomNATProbe(r *rand.Rand, w *natTwin) probe {
 	if q.about != nil { // what randomProbe says about it is of other addresses
 		q.dst = q.about.src
 	}
-	if len(w.aliases) != 0 && r.IntN(2) == 0 { // of a connection that is there, from one of its sides, or about it
-		for name, a := range w.aliases {
-			c := w.conns[name]
-			if c == nil {
-				delete(w.aliases, name)
-				continue
-			}
-			from := c.first
-			q = answerTo(r, from.with(a))
-			if r.IntN(4) == 0 {
-				q = from
-				q.port = r.IntN(3)
-			}
-			if r.IntN(4) == 0 {
-				about := from.with(pick(r, a, a, c.first.ends()))
-				if r.IntN(2) == 0 {
-					about = answerTo(r, from)
-				}
-				q = errorProbe(r.IntN(3), fmt.Sprintf("198.51.100.%d", r.IntN(6)), about)
-			}
-			return q
+	for len(w.names) != 0 && r.IntN(2) == 0 { // of a connection that is there, from one of its sides, or about it
+		i := r.IntN(len(w.names))
+		name := w.names[i]
+		a, ok := w.aliases[name]
+		c := w.conns[name]
+		if !ok || c == nil {
+			delete(w.aliases, name)
+			w.names[i] = w.names[len(w.names)-1]
+			w.names = w.names[:len(w.names)-1]
+			continue
 		}
+		from := c.first
+		q = answerTo(r, from.with(a))
+		if r.IntN(4) == 0 {
+			q = from
+			q.port = r.IntN(3)
+		}
+		if r.IntN(4) == 0 {
+			about := from.with(pick(r, a, a, c.first.ends()))
+			if r.IntN(2) == 0 {
+				about = answerTo(r, from)
+			}
+			q = errorProbe(r.IntN(3), fmt.Sprintf("198.51.100.%d", r.IntN(6)), about)
+		}
+		return q
 	}
 	return q
 }
@@ -265,7 +273,7 @@ func TestNATTwin(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(19, 7))
 	g := newRig(t, c)
-	w := &natTwin{newTwin(c), map[string]flowEnds{}}
+	w := &natTwin{twin: newTwin(c), aliases: map[string]flowEnds{}}
 	w.twin.refuses = w.refuses
 	seen := map[packet.Reason]int{}
 	translated := 0

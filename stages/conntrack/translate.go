@@ -140,10 +140,9 @@ func (s *stage) mapSource(rule int, port uint16, kind int, l *look, tr *translat
 			if s.tryBlock(number, kind, known, l, tr) {
 				return true, false
 			}
-			if b.owner != owner {
-				return false, true // its last connection has just expired: once more
+			if link = b.next; b.owner != owner { // its last connection has just expired, so the chain has changed
+				link, blocks = *n.head(owner), 0
 			}
-			link = b.next
 		}
 	}
 	if blocks >= r.blocks {
