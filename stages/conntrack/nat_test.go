@@ -485,3 +485,63 @@ func TestNATConfig(t *testing.T) {
 		}
 	}
 }
+
+// TestNATLarge: the checksum of a large packet is partial, the sum of the pseudo-header, and stays one.
+func TestNATLarge(t *testing.T) {
+	r := newRig(t, natConfig())
+	q := tcpProbe(0, "10.0.0.1:4321", "198.51.100.7:80", flagSYN, 1, 0, 0)
+	outsidePort(t, r, q)
+	q.data = make([]byte, 1000)
+	frame := q.frame()
+	const field, length, rest = 14 + 20 + 16, 20 + 20 + 1000 + 1000, 1000
+	binary.BigEndian.PutUint16(frame[16:], length)
+	frame[24], frame[25] = 0, 0
+	binary.BigEndian.PutUint16(frame[24:], ^plainSum(frame[14:34]))
+	pseudo := func(frame []byte) uint16 { return plainSum(slices.Concat(frame[26:34], []byte{0, 6, (length - 20) >> 8, (length - 20) & 255})) }
+	binary.BigEndian.PutUint16(frame[field:], pseudo(frame))
+	r.put(0, frame)
+	p := &r.batch.Pkts[0]
+	pool := r.batch.Pool()
+	p.WireLen += rest
+	p.Next = pool.Link(r.addrs[packet.BatchSize-1], rest, 0)
+	pool.SetLarge(p.Next, packet.Large{Size: 500, Kind: 1})
+	r.batch.Now = r.now
+	r.parse.Process(r.batch)
+	r.stage.Process(r.batch)
+	if p.Reason != 0 {
+		t.Fatalf("dropped: %v", p.Reason)
+	}
+	out := r.batch.Data(p)
+	if src := netip.AddrFrom4([4]byte(out[26:30])); src.String() != outsideAddr || p.SrcPort != binary.BigEndian.Uint16(out[34:]) || plainSum(out[14:34]) != 0xffff {
+		t.Errorf("left from %v:%d", src, p.SrcPort)
+	}
+	if got := binary.BigEndian.Uint16(out[field:]); got != pseudo(out) {
+		t.Errorf("the partial checksum is %04x, want %04x", got, pseudo(out))
+	}
+}
+
+func TestNATAllocatesNothing(t *testing.T) {
+	c := natConfig()
+	c.Connections = 64
+	r := newRig(t, c)
+	frames := [][]byte{}
+	for port := range packet.BatchSize {
+		q := udpProbe(0, fmt.Sprintf("10.0.0.1:%d", 1+port), "198.51.100.7:53")
+		frames = append(frames, q.frame())
+	}
+	next := uint16(0)
+	if got := testing.AllocsPerRun(200, func() {
+		for _, f := range frames {
+			next++
+			binary.BigEndian.PutUint16(f[34:], 1+next%300)
+			r.put(0, f)
+		}
+		r.batch.Now = r.now
+		r.parse.Process(r.batch)
+		r.stage.Process(r.batch)
+		r.batch.Reset()
+	}); got != 0 {
+		t.Errorf("%v allocations per batch", got)
+	}
+	checkNAT(t, r)
+}
