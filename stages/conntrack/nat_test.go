@@ -497,7 +497,9 @@ func TestNATLarge(t *testing.T) {
 	binary.BigEndian.PutUint16(frame[16:], length)
 	frame[24], frame[25] = 0, 0
 	binary.BigEndian.PutUint16(frame[24:], ^plainSum(frame[14:34]))
-	pseudo := func(frame []byte) uint16 { return plainSum(slices.Concat(frame[26:34], []byte{0, 6, (length - 20) >> 8, (length - 20) & 255})) }
+	pseudo := func(frame []byte) uint16 {
+		return plainSum(slices.Concat(frame[26:34], []byte{0, 6, (length - 20) >> 8, (length - 20) & 255}))
+	}
 	binary.BigEndian.PutUint16(frame[field:], pseudo(frame))
 	r.put(0, frame)
 	p := &r.batch.Pkts[0]
