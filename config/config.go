@@ -254,9 +254,12 @@ func (c *Config) complete(f *tomlfile.Faults) {
 
 // completeStages gives each stage of the graph a configuration, and the defaults that depend on the ports.
 func (c *Config) completeStages(f *tomlfile.Faults) {
-	names := make([]string, len(c.Ports))
+	bonds := c.bondsOf()
+	var names []string
 	for i := range c.Ports {
-		names[i] = c.Ports[i].Name
+		if bonds[c.Ports[i].Name] == "" { // what stages do by default they do by the bond
+			names = append(names, c.Ports[i].Name)
+		}
 	}
 	for _, name := range c.Switch.Graph {
 		kind, ok := stages.Kinds[name]

@@ -63,6 +63,7 @@ func (c *Config) validatePorts(f *tomlfile.Faults) {
 			f.Add(key+".tx_budget", "%d exceeds the TX ring: choose up to dataplane.tx_ring = %d", p.TXBudget, ring)
 		}
 	}
+	c.validateBonds(f)
 	c.validateVirtual(f)
 	if !f.Under("dataplane") {
 		f.AddAll("dataplane", c.Dataplane.CheckFrames(queues, held))
@@ -113,27 +114,30 @@ func (c *Config) validateStages(f *tomlfile.Faults) {
 	c.validateGraph(f, names)
 }
 
-// validateStage checks the configuration of a stage. Packets neither arrive at routed interfaces nor leave by them but between the bridge and the
-// router, so to name one elsewhere would do nothing.
+// validateStage checks the configuration of a stage. It does not know ports that have no packets for it: those of routed interfaces neither
+// arrive nor leave but between the bridge and the router, and those of a bond's members are the bond's.
 func (c *Config) validateStage(name string, ports []string) error {
-	if name == "l2" || name == "l3" {
-		return stages.Kinds[name].Validate(c.Stages[name], ports)
-	}
-	devices := slices.Clone(ports)
+	known, why, bonds := slices.Clone(ports), map[string]string{}, c.bondsOf()
 	for i := range c.Ports {
-		if c.Ports[i].Driver == port.DriverIRB {
-			devices[i] = ""
+		p := &c.Ports[i]
+		if p.Name == "" {
+			continue
+		}
+		if bond := bonds[p.Name]; bond != "" {
+			known[i] = ""
+			why[p.Name] = fmt.Sprintf("%q is a member of %q: name the bond", p.Name, bond)
+		} else if p.Driver == port.DriverIRB && name != "l2" && name != "l3" {
+			known[i] = ""
+			why[p.Name] = fmt.Sprintf("%q is a routed interface, which has no packets of its own: name the ports of its domain", p.Name)
 		}
 	}
-	err := stages.Kinds[name].Validate(c.Stages[name], devices)
-	if err == nil {
-		return nil
+	err := stages.Kinds[name].Validate(c.Stages[name], known)
+	if err == nil || len(why) == 0 {
+		return err
 	}
 	text := err.Error()
-	for i, name := range ports {
-		if devices[i] == "" && name != "" {
-			text = strings.ReplaceAll(text, pipeline.UndefinedPort(name).Error(), fmt.Sprintf("%q is a routed interface, which has no packets of its own: name the ports of its domain", name))
-		}
+	for name, why := range why {
+		text = strings.ReplaceAll(text, pipeline.UndefinedPort(name).Error(), why)
 	}
 	var faults []error
 	for line := range strings.SplitSeq(text, "\n") {

@@ -95,6 +95,7 @@ type Node struct {
 	ports        []pipeline.Port          // by number, as the stages know them; guarded by changing
 	names        atomic.Pointer[[]string] // of the ports by number, also of those that went
 	portsChanged chan struct{}            // an interface may be other than the stages know it
+	bonds        sync.Map                 // by name: a bond's *port.Virtual
 	looking      sync.Mutex               // guards looks
 	looks        bool                     // a trace or a capture is under way
 	settings     sync.Map                 // by port: its settings as they were logged last, a text
@@ -228,6 +229,7 @@ func (n *Node) setUp() (err error) {
 			}
 			opened = append(opened, p)
 		}
+		n.addBond(p)
 		ports = append(ports, p)
 	}
 	if err != nil {
@@ -239,7 +241,7 @@ func (n *Node) setUp() (err error) {
 	}
 	c.CompletePorts(env.Ports)
 	n.ports = env.Ports
-	names := pipeline.PortNames(n.ports)
+	names := pipeline.Devices(n.ports)
 	n.names.Store(&names)
 	if n.chain, err = stages.Build(c.Switch.Graph, c.Stages, env); err != nil {
 		return err
@@ -261,6 +263,9 @@ func (n *Node) setUp() (err error) {
 		return err
 	}
 	n.path.OnAssignments(n.assign)
+	if err := n.checkMembers(); err != nil {
+		return err
+	}
 	opened = nil
 	n.sw, err = worker.New(c.Workers, worker.Parts{
 		Name: c.Switch.Name, ID: c.Switch.ID, Pool: n.pool, Ports: ports, Chain: n.chain, OnEvent: n.portChanged,
@@ -268,6 +273,7 @@ func (n *Node) setUp() (err error) {
 	if err != nil {
 		return err
 	}
+	n.joinBonds()
 	return n.sw.FollowGraph()
 }
 

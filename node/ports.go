@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"net"
 	"reflect"
 	"slices"
 
@@ -106,10 +107,11 @@ func (c *portChange) open() error {
 		for len(c.ports) <= number {
 			c.ports = append(c.ports, pipeline.Port{})
 		}
+		n.addBond(p)
 		c.ports[number] = stagePort(p.Info(), n.config)
 	}
 	for _, name := range c.removed {
-		c.ports[slices.IndexFunc(c.ports, func(p pipeline.Port) bool { return p.Name == name })] = pipeline.Port{}
+		c.ports[slices.IndexFunc(c.ports, func(p pipeline.Port) bool { return p.Device() == name })] = pipeline.Port{}
 	}
 	c.next.CompletePorts(c.ports)
 	return errors.Join(errs...)
@@ -118,7 +120,11 @@ func (c *portChange) open() error {
 // stagePort is a port as stages see it.
 func stagePort(i port.Info, c *config.Config) pipeline.Port {
 	down := i.State != port.StateUp && i.State != "" // ports of memory and captures have no state
-	return pipeline.Port{Name: i.Name, MaxFrame: i.MaxFrame, MTU: i.MTU, BitsPerSecond: i.Speed, TxRing: c.Dataplane.TXRing, Down: down}
+	p := pipeline.Port{Name: i.Name, MaxFrame: i.MaxFrame, MTU: i.MTU, BitsPerSecond: i.Speed, TxRing: c.Dataplane.TXRing, Down: down}
+	if hw, err := net.ParseMAC(i.MAC); err == nil {
+		copy(p.MAC[:], hw)
+	}
+	return p
 }
 
 // configure gives ports that stay their settings, and opens those that are switched on, all or none.
@@ -177,10 +183,10 @@ func (c *portChange) install() {
 	names := slices.Clone(*c.n.names.Load())
 	for i, p := range c.ports {
 		if i >= len(names) {
-			names = append(names, p.Name)
+			names = append(names, p.Device())
 		}
-		if p.Name != "" {
-			names[i] = p.Name
+		if p.Device() != "" {
+			names[i] = p.Device()
 		}
 	}
 	c.n.names.Store(&names)
@@ -214,10 +220,11 @@ func (n *Node) followPorts(stop <-chan struct{}) {
 		case <-n.portsChanged:
 		}
 		n.kernel.Look()
+		n.followBonds()
 		n.changing.Lock()
 		ports := slices.Clone(n.ports)
 		for i, info := range n.sw.Infos() {
-			if i < len(ports) && ports[i].Name != "" {
+			if i < len(ports) && ports[i].Device() != "" {
 				ports[i] = stagePort(info, n.config)
 			}
 		}

@@ -225,6 +225,31 @@ type Port struct {
 	Parent, VLAN, Inner, TPID uint16
 	// Routed: the port is a routed interface of a bridge domain, by which the bridge and the router of the switch speak to each other.
 	Routed bool
+	// MAC is the device's address, zero where it has none.
+	MAC [6]byte
+	// Bond is set of a bond.
+	Bond Bond
+	// Member is the name of a member of a bond, and Of that bond's number. Its Name is empty: for all stages but those of bonds there is
+	// the bond alone.
+	Member string
+	Of     uint16
+}
+
+// Device is the name by which the configuration knows the port, also of a bond's member.
+func (p *Port) Device() string {
+	if p.Name == "" {
+		return p.Member
+	}
+	return p.Name
+}
+
+// Devices returns the names of ports by number, those of bonds' members among them.
+func Devices(ports []Port) []string {
+	names := make([]string, len(ports))
+	for i := range ports {
+		names[i] = ports[i].Device()
+	}
+	return names
 }
 
 // PortNames returns the names of ports by number. A port that the switch has no more
@@ -235,6 +260,19 @@ func PortNames(ports []Port) []string {
 		names[i] = ports[i].Name
 	}
 	return names
+}
+
+// Announcer is a Module that knows stations. Announce calls send with frames, as they would arrive at the port, that are
+// to leave by the port so that switches there learn anew where the stations are that speak by it. It may be called from anywhere.
+type Announcer interface {
+	Announce(port uint16, send func(frame []byte))
+}
+
+// Originator is a Module that sends frames of its own, beside the packets that Process has. SetSend is called once, before Run. send has frames leave by
+// a port, past all stages, and returns how many left; it may be called by any goroutine but a worker's, and blocks
+// until a worker has them.
+type Originator interface {
+	SetSend(send func(port uint16, frames ...[]byte) int)
 }
 
 // Role is a module's position in the graph. Stages are in the order of their

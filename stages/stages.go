@@ -14,6 +14,7 @@ import (
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages/acl"
+	"github.com/weirswitch/weir/stages/bond"
 	"github.com/weirswitch/weir/stages/conntrack"
 	"github.com/weirswitch/weir/stages/disketch"
 	"github.com/weirswitch/weir/stages/l2"
@@ -67,6 +68,8 @@ var Kinds = map[string]Kind{
 	"irb":         portless(kind("sends on in its bridge domain what the router sends by a routed interface", l2.DefaultIRBConfig, (*l2.IRBConfig).Validate, l2.NewIRB)),
 	"vlan":        kind("gives packets with a tag to the VLAN subinterface of a port", vlan.DefaultConfig, (*vlan.Config).Validate, vlan.New),
 	"tag":         kind("puts tags on packets that leave by VLAN subinterfaces", vlan.DefaultTagConfig, (*vlan.TagConfig).Validate, vlan.NewTag),
+	"bond":        kind("gives packets of a bond's members to the bond", bond.DefaultConfig, (*bond.Config).Validate, bond.New),
+	"distribute":  portless(kind("chooses the members by which packets leave by bonds", bond.DefaultDistributeConfig, (*bond.DistributeConfig).Validate, bond.NewDistribute)),
 	"tunnel":      kind("ends VXLAN and Geneve tunnels: decapsulates", tunnel.DefaultConfig, (*tunnel.Config).Validate, tunnel.New),
 	"encap":       portless(kind("puts packets into the tunnels of the stage tunnel", tunnel.DefaultEncapConfig, (*tunnel.EncapConfig).Validate, tunnel.NewEncap)),
 	"lds_ingress": kind("measures delay and loss per flow: what arrives at ports", lds.DefaultConfig, (*lds.Config).Validate, lds.NewIngress),

@@ -17,13 +17,14 @@ type Config struct {
 	Name string `toml:"name"`
 	// Interface is the network interface.
 	Interface string `toml:"interface"`
-	// Driver is "xsk", "asavie", "vhost", "memif", "tap", "tunnel", "vlan" or "irb". A port with "vhost" is a virtual machine's, by vhost-user: of the
+	// Driver is "xsk", "asavie", "vhost", "memif", "tap", "tunnel", "vlan", "irb" or "bond". A port with "vhost" is a virtual machine's, by vhost-user: of the
 	// keys of a port it has name, socket, mode, queues, rate_bits and queue_packets. A port with "memif" is a container's or
 	// another program's: it has the same keys, and id, ring_size and secret_file. A port with "tap" is the host's
 	// own: it makes a TAP interface, which vanishes with the switch, and has name, interface, queues, mac, mtu, disabled,
 	// rate_bits and queue_packets. A port with "tunnel" has a name alone: the stages tunnel and encap are its device. A port with
 	// "vlan" is a VLAN subinterface of another one, and has name, parent, vlan, inner_vlan and protocol. A port with "irb" is a
-	// routed interface of a bridge domain, and has a name alone.
+	// routed interface of a bridge domain, and has a name alone. A port with "bond" joins others to one, its members, and has name, members,
+	// mode, hash, lacp_rate, min_links, primary, system_priority and mac.
 	Driver string `toml:"driver"`
 	// Socket is the path of the Unix socket by which the switch and the other side find each other; driver = "vhost" and "memif"
 	// alone have it.
@@ -35,7 +36,8 @@ type Config struct {
 	Queues int `toml:"queues"`
 	// Mode is where the XDP program runs: "auto" (native where the driver has
 	// it, else generic), "native" or "generic". With driver = "vhost" or "memif" it is who opens the socket: "server"
-	// (the switch; also "auto") or "client" (the other side).
+	// (the switch; also "auto") or "client" (the other side). With driver = "bond" it is how members are used: "active-backup" (one
+	// at a time), "balance-xor" (all that have a link, by flow) or "lacp" (all on which LACP agrees with the other side, by flow).
 	Mode string `toml:"mode"`
 	// ID is the number of a memif interface, unique among the servers of a socket: with driver = "memif" several ports
 	// may have the same socket.
@@ -60,7 +62,7 @@ type Config struct {
 	// 2 ms: best with poll = "busy".
 	BusyPoll int `toml:"busy_poll"`
 	// MAC is the MAC address of the interface that driver = "tap" makes; default: a random one, and for the host
-	// interface of a router's port that port's.
+	// interface of a router's port that port's. With driver = "bond" it is the system's in LACP; default: that of the first member.
 	MAC string `toml:"mac"`
 	// MTU is that of the interface that driver = "tap" makes, in bytes behind the Ethernet header; 0 is 1500. It may be
 	// changed later (ip link set).
@@ -97,6 +99,20 @@ type Config struct {
 	// Protocol is the type of the outer tag when packets leave: "802.1Q" or "802.1ad"; default: "802.1ad" with inner_vlan, else "802.1Q".
 	// Either arrives.
 	Protocol string `toml:"protocol"`
+	// Members are the names of the ports that a bond joins; driver = "bond" alone has them, and the next five keys.
+	Members []string `toml:"members"`
+	// Hash is of what a flow's member is chosen: "layer3+4" (addresses, protocol and ports; also empty), "layer2+3" (the addresses of
+	// Ethernet and IP) or "layer2" (those of Ethernet).
+	Hash string `toml:"hash"`
+	// LACPRate is how often the other side shall send LACPDUs: "slow" (each 30 s; also empty) or "fast" (each second). Three that are
+	// missing end the member's use.
+	LACPRate string `toml:"lacp_rate"`
+	// MinLinks is how many members must carry packets for the bond to be up; 0 is 1.
+	MinLinks int `toml:"min_links"`
+	// Primary is the member that an active-backup bond uses whenever it has a link; empty: the one in use stays.
+	Primary string `toml:"primary"`
+	// SystemPriority is the switch's in LACP, 1 to 65535, the lowest one first; 0 is 65535.
+	SystemPriority int `toml:"system_priority"`
 	// Workers is how many workers the switch has, for Queues; 0 stands for enough. The
 	// switch sets it.
 	Workers int `toml:"-"`
@@ -112,6 +128,7 @@ const (
 	DriverTunnel = "tunnel"
 	DriverVLAN   = "vlan"
 	DriverIRB    = "irb"
+	DriverBond   = "bond"
 )
 
 // InSharedMemory reports whether the port has a socket and a peer, and no interface.
@@ -168,7 +185,7 @@ func (c *Config) Fixed(next *Config) (keys []string) {
 		{"interface", c.Interface == next.Interface},
 		{"driver", c.Driver == next.Driver},
 		{"socket", c.Socket == next.Socket},
-		{"mode", c.Mode == next.Mode || !c.InSharedMemory()},
+		{"mode", c.Mode == next.Mode || !c.InSharedMemory() && c.Driver != DriverBond},
 		{"offloads", c.Offloads == next.Offloads},
 		{"id", c.ID == next.ID},
 		{"ring_size", c.RingSize == next.RingSize},
@@ -182,6 +199,12 @@ func (c *Config) Fixed(next *Config) (keys []string) {
 		{"vlan", c.VLAN == next.VLAN},
 		{"inner_vlan", c.InnerVLAN == next.InnerVLAN},
 		{"protocol", c.Protocol == next.Protocol},
+		{"members", slices.Equal(c.Members, next.Members)},
+		{"hash", c.Hash == next.Hash},
+		{"lacp_rate", c.LACPRate == next.LACPRate},
+		{"min_links", c.MinLinks == next.MinLinks},
+		{"primary", c.Primary == next.Primary},
+		{"system_priority", c.SystemPriority == next.SystemPriority},
 	} {
 		if !k.same {
 			keys = append(keys, k.key)
@@ -207,6 +230,11 @@ func (c *Config) Validate() error {
 	} else if c.Offloads != "" && c.Offloads != OffloadsOn && c.Offloads != OffloadsOff {
 		fault("offloads: %q: choose %q or %q", c.Offloads, OffloadsOn, OffloadsOff)
 	}
+	if c.Driver == DriverBond {
+		c.validateBond(fault)
+		return errors.Join(errs...)
+	}
+	c.validateMembers(fault)
 	if Deviceless(c.Driver) {
 		c.validateVirtual(fault)
 		return errors.Join(errs...)
@@ -228,8 +256,8 @@ func (c *Config) Validate() error {
 		fault("interface: missing: name the network interface (ip link shows what there is)")
 	}
 	if c.Driver != DriverXSK && c.Driver != DriverAsavie {
-		fault("driver: %q: choose %q, %q, %q, %q, %q, %q, %q or %q", c.Driver, DriverXSK, DriverAsavie, DriverVhost, DriverMemif, DriverTap,
-			DriverTunnel, DriverVLAN, DriverIRB)
+		fault("driver: %q: choose %q, %q, %q, %q, %q, %q, %q, %q or %q", c.Driver, DriverXSK, DriverAsavie, DriverVhost, DriverMemif, DriverTap,
+			DriverTunnel, DriverVLAN, DriverIRB, DriverBond)
 	}
 	if c.Socket != "" {
 		fault("socket: an interface has none: remove it, or use driver = %q or %q", DriverVhost, DriverMemif)

@@ -17,16 +17,21 @@ const (
 // maxVLAN is the largest VLAN: 4095 is reserved by 802.1Q.
 const maxVLAN = 4094
 
-// Virtual is a port without a device: a VLAN subinterface, which the stages vlan and tag make of another port's packets, or a routed
-// interface of a bridge domain, by which the stages l2 and irb speak to the router. Its one queue receives nothing and takes nothing.
+// Virtual is a port without a device: a VLAN subinterface, which the stages vlan and tag make of another port's packets, a routed
+// interface of a bridge domain, by which the stages l2 and irb speak to the router, or a bond, which the stages bond and distribute
+// make of other ports. Its one queue receives nothing and takes nothing.
 type Virtual struct {
 	mu     sync.Mutex
 	config Config
+	link   string // why a bond carries no packets; empty if it does
+	uses   string // the members that a bond uses, in words
 	absence
 }
 
 // Deviceless reports whether ports of a driver exist in the switch alone, and can come and go.
-func Deviceless(driver string) bool { return driver == DriverVLAN || driver == DriverIRB }
+func Deviceless(driver string) bool {
+	return driver == DriverVLAN || driver == DriverIRB || driver == DriverBond
+}
 
 // NewVirtual returns the port of a configuration.
 func NewVirtual(c Config) *Virtual {
@@ -45,12 +50,28 @@ func (v *Virtual) Info() Info {
 	i := Info{Name: v.config.Name, Driver: v.config.Driver, Mode: v.config.virtualMode(), Queues: 1, Up: true, State: StateUp}
 	if v.disabled { // until it comes, or as it goes
 		i.Up, i.State = false, StateDisabled
+		return i
+	}
+	if i.MAC = v.config.MAC; v.uses != "" {
+		i.Mode += ", " + v.uses
+	}
+	if v.link != "" {
+		i.Up, i.State, i.Error = false, StateDown, v.link
 	}
 	return i
 }
 
+// SetLink gives a bond the state that its members leave it: which of them it uses, in words, and why it carries no packets, or nothing.
+func (v *Virtual) SetLink(uses, down string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.uses, v.link = uses, down
+}
+
 func (c *Config) virtualMode() string {
 	switch {
+	case c.Driver == DriverBond:
+		return "bond, " + c.Mode
 	case c.Driver == DriverIRB:
 		return "routed interface of a bridge domain"
 	case c.InnerVLAN != 0:

@@ -20,16 +20,17 @@ type Driver struct {
 	Rows        []Row
 }
 
-// common are the modules of the bridge, of VLANs and of tunnels, each after those that it needs.
+// common are the modules of the bridge, of VLANs, of tunnels and of bonds, each after those that it needs.
 var common = []string{
 	"llc", "stp", "bridge", "garp", "mrp", "8021q",
 	"udp_tunnel", "ip6_udp_tunnel", "vxlan", "geneve", "gre", "ip_tunnel", "ip_gre", "tunnel4", "ipip",
+	"tls", "bonding",
 }
 
 var (
 	// overPatch are the tests that a bridge can do, too.
 	overPatch  = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, Faults}
-	everything = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, L2, L3, IRB, PINT, LDS, Faults, Restart}
+	everything = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, L2, L3, IRB, Bond, PINT, LDS, Faults, Restart}
 )
 
 // Drivers are those of the full matrix.

@@ -58,6 +58,7 @@ const (
 	Jumbo   Test = "jumbo"   // MTU 9,000
 	L2      Test = "l2"      // untagged at one side, a trunk at the other
 	L3      Test = "l3"      // a router: IPv4 and IPv6
+	Bond    Test = "bond"    // LACP with Linux's bonding, over two cables of which one is cut under load
 	IRB     Test = "irb"     // a bridge with a router between VLAN subinterfaces, of one tag and two
 	PINT    Test = "pint"    // two switches with shims between them
 	LDS     Test = "lds"     // two switches measure loss and delay of the cable between them
@@ -68,7 +69,7 @@ const (
 )
 
 // Tests are all columns, in the table's order.
-var Tests = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, L2, L3, IRB, PINT, LDS, Faults, Restart, Reboot, Migrate}
+var Tests = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, L2, L3, IRB, Bond, PINT, LDS, Faults, Restart, Reboot, Migrate}
 
 // Outcome is how a test ended.
 type Outcome string

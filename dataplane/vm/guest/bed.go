@@ -59,6 +59,7 @@ port = "b"
 addresses = ["10.1.2.1/24", "fd00:2::1/64"]
 `}}},
 	{tests: []vm.Test{vm.IRB}, mtu: mtu, core: mtu, switches: []switchFile{routedSwitch}},
+	{tests: []vm.Test{vm.Bond}, mtu: mtu, core: mtu, switches: []switchFile{bondSwitch}},
 	{tests: []vm.Test{vm.PINT}, mtu: mtu, core: mtu + shim, switches: []switchFile{
 		{"s1", 1, []string{"a", "c"}, `"parse", "patch", "pint"`, pairs("a", "c") + "[stages.pint]\nedge = [\"a\"]\n"},
 		{"s2", 2, []string{"d", "b"}, `"parse", "patch", "pint"`, pairs("d", "b") + "[stages.pint]\nedge = [\"b\"]\n"},

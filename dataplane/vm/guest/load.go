@@ -44,39 +44,50 @@ func bothWays(ctx context.Context, load lab.Traffic, from, to lab.Stack) error {
 	return nil
 }
 
-// numbered sends the packets of a run from one host to the other and counts them there.
+// numbered sends the packets of a run from one host to the other and counts them there: all arrive, in order.
 func (r *running) numbered(ctx context.Context, run int, from, to *host) error {
-	flags := []string{
-		"--run", fmt.Sprint(run), "--size", "64,576,1000,1518", "--flows", "64", "--order", "round-robin",
-		"--src-mac", from.mac, "--dst-mac", to.mac, "-i", hostInterface, "--count", fmt.Sprint(r.row.Packets), "--json",
-	}
-	sink := exec.CommandContext(ctx, weirProgram, append([]string{"sink", "--namespace", to.Name(), "--sink", "packet", "--idle", "1m"}, flags...)...)
-	var out bytes.Buffer
-	sink.Stdout = &out
-	messages, err := sink.StderrPipe()
+	got, err := r.counted(ctx, run, r.row.Packets, from, to)
 	if err != nil {
 		return err
-	}
-	if err := sink.Start(); err != nil {
-		return err
-	}
-	said := bufio.NewReader(messages)
-	if line, err := said.ReadString('\n'); !strings.HasPrefix(line, "receiving") {
-		return errors.Join(fmt.Errorf("the sink does not receive: %s", line), err, sink.Wait())
-	}
-	_, sendErr := weir(append([]string{"gen", "--namespace", from.Name(), "--source", "packet", "--rate", genRate}, flags...)...)
-	rest, _ := io.ReadAll(said)
-	if err := errors.Join(sendErr, sink.Wait()); err != nil {
-		return fmt.Errorf("%w: %s", err, rest)
-	}
-	var got struct{ Packets, Lost, Duplicates, Reordered, Stale, Overflow uint64 }
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
-		return fmt.Errorf("the sink's report: %w", err)
 	}
 	if got.Packets != uint64(r.row.Packets) || got.Lost+got.Duplicates+got.Reordered+got.Stale+got.Overflow != 0 {
 		return fmt.Errorf("of %d numbered packets from %s to %s: %+v", r.row.Packets, from.Name(), to.Name(), got)
 	}
 	return nil
+}
+
+// arrived is what a sink reports of numbered packets.
+type arrived struct{ Packets, Lost, Duplicates, Reordered, Stale, Overflow uint64 }
+
+// counted sends numbered packets from one host to the other, and returns what arrived.
+func (r *running) counted(ctx context.Context, run, packets int, from, to *host) (got arrived, err error) {
+	flags := []string{
+		"--run", fmt.Sprint(run), "--size", "64,576,1000,1518", "--flows", "64", "--order", "round-robin",
+		"--src-mac", from.mac, "--dst-mac", to.mac, "--count", fmt.Sprint(packets), "--json",
+	}
+	sink := exec.CommandContext(ctx, weirProgram, append([]string{"sink", "--namespace", to.Name(), "-i", to.device, "--sink", "packet", "--idle", "1m"}, flags...)...)
+	var out bytes.Buffer
+	sink.Stdout = &out
+	messages, err := sink.StderrPipe()
+	if err != nil {
+		return got, err
+	}
+	if err := sink.Start(); err != nil {
+		return got, err
+	}
+	said := bufio.NewReader(messages)
+	if line, err := said.ReadString('\n'); !strings.HasPrefix(line, "receiving") {
+		return got, errors.Join(fmt.Errorf("the sink does not receive: %s", line), err, sink.Wait())
+	}
+	_, sendErr := weir(append([]string{"gen", "--namespace", from.Name(), "-i", from.device, "--source", "packet", "--rate", genRate}, flags...)...)
+	rest, _ := io.ReadAll(said)
+	if err := errors.Join(sendErr, sink.Wait()); err != nil {
+		return got, fmt.Errorf("%w: %s", err, rest)
+	}
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		return got, fmt.Errorf("the sink's report: %w", err)
+	}
+	return got, nil
 }
 
 // genRate is in packets per second. The smallest ring of the drivers, of 256 packets, holds almost a second of it: so long an emulated

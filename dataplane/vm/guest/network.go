@@ -25,13 +25,15 @@ const upWait = time.Minute
 // host is a namespace with a kernel's IP stack behind a NIC.
 type host struct {
 	*netns.Namespace
-	mac   string
-	plain netip.Addr // untagged
-	six   netip.Addr // untagged, IPv6
-	vlan  netip.Addr // tagged with VLAN 10
-	mixed netip.Addr // of VLAN 20, which is untagged at the first host and tagged at the second
-	far   netip.Addr // behind a router
-	far6  netip.Addr
+	mac string
+	// device is by what the host sends numbered packets: its NIC, or a bond.
+	device string
+	plain  netip.Addr // untagged
+	six    netip.Addr // untagged, IPv6
+	vlan   netip.Addr // tagged with VLAN 10
+	mixed  netip.Addr // of VLAN 20, which is untagged at the first host and tagged at the second
+	far    netip.Addr // behind a router
+	far6   netip.Addr
 }
 
 // network is the hosts and the namespace of ports.
@@ -174,7 +176,7 @@ func (h *host) configure(i int) error {
 	if err != nil {
 		return err
 	}
-	h.mac = mac.String()
+	h.mac, h.device = mac.String(), hostInterface
 	if err := h.SetUp(hostInterface); err != nil {
 		return err
 	}

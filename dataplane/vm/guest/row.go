@@ -90,6 +90,11 @@ func (r *running) start(ctx context.Context) error {
 		}
 		return r.settle(ctx)
 	}
+	if slices.Contains(r.tests, vm.Bond) {
+		if err := r.makeBond(); err != nil {
+			return err
+		}
+	}
 	return r.startSwitches(ctx)
 }
 
@@ -102,8 +107,10 @@ func (r *running) startSwitches(ctx context.Context) error {
 		}
 		r.switches = append(r.switches, s)
 	}
-	if err := r.up(); err != nil { // drivers reset as XDP comes
-		return err
+	if !slices.Contains(r.tests, vm.Bond) { // whose NICs are elsewhere
+		if err := r.up(); err != nil { // drivers reset as XDP comes
+			return err
+		}
 	}
 	return r.settle(ctx)
 }
@@ -134,6 +141,8 @@ func (r *running) settleBetween(ctx context.Context, from, to lab.Stack) error {
 func (r *running) ends() (from, to lab.Stack) {
 	pick := func(h *host) lab.Stack { return lab.Stack{Namespace: h.Namespace, Address: h.plain} }
 	switch {
+	case slices.Contains(r.tests, vm.Bond):
+		return r.bondEnds()
 	case slices.Contains(r.tests, vm.IRB):
 		return r.taggedEnds()
 	case slices.Contains(r.tests, vm.L2):
@@ -171,6 +180,9 @@ func (r *running) stop() error {
 		}
 	}
 	r.switches = nil
+	if slices.Contains(r.tests, vm.Bond) {
+		errs = append(errs, r.undoBond())
+	}
 	if r.row.Bridge {
 		errs = append(errs, r.ports.DeleteLink("br0"))
 	}

@@ -60,6 +60,8 @@ func (r *running) run(ctx context.Context, test vm.Test) (text string, err error
 		return r.tcp(ctx, from, to, r.row.Bytes/16)
 	case vm.IRB:
 		return r.bridgedAndRouted(ctx)
+	case vm.Bond:
+		return r.bonds(ctx)
 	case vm.PINT:
 		return r.pint(ctx, from, to)
 	case vm.LDS:

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/weirswitch/weir/dataplane/lab"
+)
+
+// The test bond: the second host has a bond of Linux with LACP, of its NIC and of that at the far end of c.
+//
+//	host 1, eth0 ───> a ── l2 ── bond0 ┬─ b <──> eth0 ─┐
+//	                                   └─ c <──> eth1 ─┴ bond1, host 2
+var bondSwitch = switchFile{"s1", 1, []string{"a", "b", "c"}, `"parse", "bond", "l2", "distribute"`, `
+[[port]]
+name = "bond0"
+driver = "bond"
+mode = "lacp"
+lacp_rate = "fast"
+members = ["b", "c"]
+`}
+
+const (
+	hostBond    = "bond1" // the module makes a bond0 itself
+	secondNIC   = "eth1"
+	bondMonitor = 20 // ms between two looks of Linux at its links
+)
+
+var bondAddresses = [2]netip.Prefix{netip.MustParsePrefix("10.41.0.1/24"), netip.MustParsePrefix("10.41.0.2/24")}
+
+// makeBond gives the second host its bond.
+func (r *running) makeBond() error {
+	h := &r.hosts[1]
+	link, err := r.ports.Link("d")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(r.ports.SetDown("d"), r.ports.MoveLink("d", h.Namespace), h.Netlink().LinkSetName(link, secondNIC)); err != nil {
+		return err
+	}
+	bond := netlink.NewLinkBond(netlink.LinkAttrs{Name: hostBond})
+	bond.Mode, bond.LacpRate, bond.Miimon, bond.XmitHashPolicy = netlink.BOND_MODE_802_3AD, netlink.BOND_LACP_RATE_FAST, bondMonitor, netlink.BOND_XMIT_HASH_POLICY_LAYER3_4
+	if err := h.Netlink().LinkAdd(bond); err != nil {
+		return fmt.Errorf("make %s: %w", hostBond, err)
+	}
+	for _, name := range []string{hostInterface, secondNIC} {
+		slave, err := h.Link(name)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(h.SetDown(name), h.Netlink().LinkSetMaster(slave, bond)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	mac, err := h.MAC(hostBond)
+	if err != nil {
+		return err
+	}
+	h.mac, h.device = mac.String(), hostBond
+	return errors.Join(h.SetUp(hostInterface), h.SetUp(secondNIC), h.SetUp(hostBond),
+		h.AddAddress(hostBond, bondAddresses[1]), r.hosts[0].AddAddress(hostInterface, bondAddresses[0]))
+}
+
+// undoBond puts the NICs back.
+func (r *running) undoBond() error {
+	h := &r.hosts[1]
+	err := h.DeleteLink(hostBond)
+	link, linkErr := h.Link(secondNIC)
+	if err = errors.Join(err, linkErr); err != nil {
+		return err
+	}
+	err = errors.Join(h.SetDown(secondNIC), h.MoveLink(secondNIC, r.ports))
+	if err == nil {
+		err = r.ports.Netlink().LinkSetName(link, "d")
+	}
+	mac, macErr := h.MAC(hostInterface)
+	h.mac, h.device = mac.String(), hostInterface
+	return errors.Join(err, macErr, r.up())
+}
+
+func (r *running) bondEnds() (from, to lab.Stack) {
+	return lab.Stack{Namespace: r.hosts[0].Namespace, Address: bondAddresses[0].Addr()}, lab.Stack{Namespace: r.hosts[1].Namespace, Address: bondAddresses[1].Addr()}
+}
+
+// linksOf is how many links each side's bond has.
+func (r *running) linksOf() (linux, ours int, err error) {
+	link, err := r.hosts[1].Link(hostBond)
+	if err != nil {
+		return 0, 0, err
+	}
+	if b, ok := link.(*netlink.Bond); ok && b.AdInfo != nil {
+		linux = b.AdInfo.NumPorts
+	}
+	out, err := weir("ctl", "--socket", bondSwitch.socket(), "show", "ports")
+	for line := range strings.Lines(string(out)) {
+		if _, members, found := strings.Cut(line, "lacp, members "); found {
+			ours = len(strings.Split(members, ","))
+		}
+	}
+	return linux, ours, err
+}
+
+// awaitLinks waits until both sides have so many links.
+func (r *running) awaitLinks(ctx context.Context, n int) error {
+	var linux, ours int
+	for ctx.Err() == nil {
+		var err error
+		if linux, ours, err = r.linksOf(); err != nil {
+			return err
+		}
+		if linux == n && ours == n {
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return fmt.Errorf("Linux has %d links in its bond and the switch %d, not %d: %w %s", linux, ours, n, ctx.Err(), r.showPorts())
+}
+
+// cutPackets is how many packets are sent while a cable is cut.
+const cutPackets = 3000
+
+// bonds has both sides agree on two cables, by which packets pass in order; then one is cut under load, and mended.
+func (r *running) bonds(ctx context.Context) (text string, err error) {
+	from, to := r.bondEnds()
+	h := &r.hosts[1]
+	if err := r.awaitLinks(ctx, 2); err != nil {
+		return "", err
+	}
+	if err := ping(ctx, from, to, pingSizes...); err != nil {
+		return "", err
+	}
+	if text, err = r.tcp(ctx, from, to, r.row.Bytes/4); err != nil {
+		return "", err
+	}
+	if err := r.bothNumbered(ctx); err != nil {
+		return "", err
+	}
+	type result struct {
+		arrived
+		err error
+	}
+	done := make(chan result, 1)
+	before, err := h.Counters(secondNIC)
+	if err != nil {
+		return "", err
+	}
+	r.runs++
+	go func() {
+		got, err := r.counted(ctx, r.runs-1, cutPackets, &r.hosts[0], h)
+		done <- result{got, err}
+	}()
+	for ctx.Err() == nil { // until packets of the load come by the cable
+		now, err := h.Counters(secondNIC)
+		if err != nil {
+			return "", err
+		}
+		if now.RxPackets > before.RxPackets+cutPackets/10 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if err := h.SetDown(secondNIC); err != nil {
+		return "", err
+	}
+	got := <-done
+	if got.err != nil {
+		return "", got.err
+	}
+	text += fmt.Sprintf("; a cable cut: %d of %d packets lost", got.Lost, cutPackets)
+	if got.Reordered+got.Duplicates+got.Stale != 0 || got.Packets+got.Lost != cutPackets {
+		return "", fmt.Errorf("as a cable was cut, of %d packets: %+v", cutPackets, got.arrived)
+	}
+	if err := r.awaitLinks(ctx, 1); err != nil {
+		return "", err
+	}
+	if err := ping(ctx, from, to, pingSizes...); err != nil {
+		return "", err
+	}
+	if err := h.SetUp(secondNIC); err != nil {
+		return "", err
+	}
+	if err := r.awaitLinks(ctx, 2); err != nil {
+		return "", err
+	}
+	if _, err := r.tcp(ctx, from, to, r.row.Bytes/16); err != nil {
+		return "", err
+	}
+	return text, r.bothNumbered(ctx)
+}

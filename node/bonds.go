@@ -1,0 +1,85 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/stages/bond"
+)
+
+// addBond notes a port that is a bond, whose state the stage bond knows.
+func (n *Node) addBond(p port.Port) {
+	if v, ok := p.(*port.Virtual); ok && v.Info().Driver == port.DriverBond {
+		n.bonds.Store(v.Info().Name, v)
+	}
+}
+
+// joinBonds gives modules that send frames of their own the way to the ports, and follows the states of bonds.
+func (n *Node) joinBonds() {
+	for _, stage := range n.chain {
+		if o, ok := stage.Module.(pipeline.Originator); ok {
+			o.SetSend(n.sw.Originate)
+		}
+	}
+	if m, ok := moduleOf[*bond.Module](n.chain); ok {
+		m.OnChange(func() {
+			select {
+			case n.portsChanged <- struct{}{}:
+			default:
+			}
+		})
+		n.followBonds()
+	}
+}
+
+// followBonds gives bonds the states that their members leave them.
+func (n *Node) followBonds() {
+	m, ok := moduleOf[*bond.Module](n.chain)
+	if !ok {
+		return
+	}
+	for _, l := range m.Links() {
+		found, ok := n.bonds.Load(l.Name)
+		if !ok {
+			continue
+		}
+		v := found.(*port.Virtual)
+		before := v.Info()
+		v.SetLink(l.Uses, l.Down)
+		switch after := v.Info(); {
+		case after.Mode == before.Mode && after.State == before.State:
+		case l.Down != "":
+			n.log.Warn("bond changed", zap.String("port", l.Name), zap.String("state", string(after.State)), zap.String("reason", l.Down))
+		default:
+			n.log.Info("bond changed", zap.String("port", l.Name), zap.String("state", string(after.State)), zap.String("uses", l.Uses))
+		}
+	}
+}
+
+// checkMembers refuses bonds of ports with different MTUs: a packet's fate would depend on its flow.
+func (n *Node) checkMembers() error {
+	var errs []error
+	for i := range n.ports {
+		b, first := &n.ports[i], (*pipeline.Port)(nil)
+		if b.Bond.Mode == pipeline.NoBond {
+			continue
+		}
+		for k := range n.ports {
+			m := &n.ports[k]
+			if m.Member == "" || int(m.Of) != i || m.MTU == 0 {
+				continue
+			}
+			if first == nil {
+				first = m
+			} else if m.MTU != first.MTU {
+				errs = append(errs, fmt.Errorf("port %s: its members %s and %s have MTUs of %d and %d bytes: set them equal (ip link set INTERFACE mtu)",
+					b.Name, first.Member, m.Member, first.MTU, m.MTU))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
