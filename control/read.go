@@ -63,6 +63,11 @@ func (r *reader) Neighbours(context.Context, *api.NeighboursRequest) (*api.Neigh
 	return answerOf(answer, ok, "neighbours", "l3")
 }
 
+func (r *reader) Bonds(context.Context, *api.BondsRequest) (*api.BondsResponse, error) {
+	answer, ok := r.sw.Bonds()
+	return answerOf(answer, ok, "bonds", "bond")
+}
+
 // answerOf refuses what the graph has no stage for.
 func answerOf[T any](answer *T, ok bool, what, stage string) (*T, error) {
 	if !ok {

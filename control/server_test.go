@@ -97,6 +97,10 @@ func (f *fakeSwitch) Routes() (*api.RoutesResponse, bool) {
 	return &api.RoutesResponse{Routes: []*api.Route{{Prefix: "10.0.0.0/8"}}}, f.stations != 0
 }
 
+func (f *fakeSwitch) Bonds() (*api.BondsResponse, bool) {
+	return nil, false
+}
+
 func (f *fakeSwitch) Neighbours() (*api.NeighboursResponse, bool) {
 	return &api.NeighboursResponse{Neighbours: []*api.Neighbour{{Address: "10.0.0.1"}}}, f.stations != 0
 }

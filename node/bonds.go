@@ -6,9 +6,11 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/stages/bond"
+	"github.com/weirswitch/weir/stages/bond/lacp"
 )
 
 // addBond notes a port that is a bond, whose state the stage bond knows.
@@ -58,6 +60,40 @@ func (n *Node) followBonds() {
 			n.log.Info("bond changed", zap.String("port", l.Name), zap.String("state", string(after.State)), zap.String("uses", l.Uses))
 		}
 	}
+}
+
+// Bonds returns the bonds and the states of their members; false without the stage bond.
+func (n *Node) Bonds() (*api.BondsResponse, bool) {
+	m, ok := moduleOf[*bond.Module](n.chain)
+	if !ok {
+		return nil, false
+	}
+	r := &api.BondsResponse{}
+	for _, l := range m.Links() {
+		b := &api.Bond{Name: l.Name, Mode: l.Mode.String(), Up: l.Down == "", Error: l.Down, Changes: l.Changes}
+		if l.Mode != pipeline.ActiveBackup {
+			b.Hash = l.Hash.String()
+		}
+		if l.Mode == pipeline.LACP {
+			b.System = l.System.String()
+		}
+		for _, one := range l.Members {
+			member := &api.BondMember{Name: one.Name, Link: one.Up, Active: one.Active, Receives: one.Receives, Ends: one.Ends}
+			if p := one.LACP; p != nil {
+				member.Lacp = &api.LacpPort{
+					ReceiveMachine: p.Rx.String(), MuxMachine: p.Mux.String(), Selected: p.Selected, ActorState: p.Actor.State.String(),
+					PartnerKey: uint32(p.Partner.Key), PartnerPort: uint32(p.Partner.Port), PartnerState: p.Partner.State.String(),
+					Received: p.Received, Sent: p.Sent, PartnerChanges: p.Changes,
+				}
+				if p.Partner.System != (lacp.System{}) {
+					member.Lacp.PartnerSystem = p.Partner.System.String()
+				}
+			}
+			b.Members = append(b.Members, member)
+		}
+		r.Bonds = append(r.Bonds, b)
+	}
+	return r, true
 }
 
 // checkMembers refuses bonds of ports with different MTUs: a packet's fate would depend on its flow.

@@ -81,6 +81,43 @@ func askNeighbours(ctx context.Context, c *control.Client) (json.RawMessage, fun
 	}, nil
 }
 
+func askBonds(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {
+	r, err := c.Bonds(ctx, &api.BondsRequest{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return control.JSON(r), func(w io.Writer) error {
+		t := text.NewTable("BOND", "MODE", "MEMBER", "LINK", "ACTIVE", "MUX", "ACTOR", "PARTNER", "STATE")
+		for _, b := range r.Bonds {
+			for _, m := range b.Members {
+				mux, actor, partner, state := "-", "-", "-", "-"
+				if l := m.Lacp; l != nil {
+					mux, actor = l.MuxMachine, l.ActorState
+					if l.PartnerSystem != "" {
+						partner, state = fmt.Sprintf("%s key %d port %d", l.PartnerSystem, l.PartnerKey, l.PartnerPort), l.PartnerState
+					}
+				}
+				t.Row(b.Name, b.Mode, m.Name, upOrDown(m.Link), yesOrNo(m.Active), mux, actor, partner, state)
+			}
+		}
+		return t.Write(w)
+	}, nil
+}
+
+func upOrDown(up bool) string {
+	if up {
+		return "up"
+	}
+	return "down"
+}
+
+func yesOrNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}
+
 // vrfTable is a table whose first column is the VRF, if there are any. row adds a row to it.
 func vrfTable(vrfs bool, columns ...string) (t *text.Table, row func(vrf string, cells ...any)) {
 	if !vrfs {

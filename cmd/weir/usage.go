@@ -95,6 +95,7 @@ var elsewhere = map[string]string{
 	"mac":        "weir ctl show fdb",
 	"arp":        "weir ctl show neighbours",
 	"neighbors":  "weir ctl show neighbours",
+	"lacp":       "weir ctl show bonds",
 }
 
 // deeper is the path of the first command of that name below a group.

@@ -57,6 +57,8 @@ const (
 	SwitchRoutesProcedure = "/weir.v1.Switch/Routes"
 	// SwitchNeighboursProcedure is the fully-qualified name of the Switch's Neighbours RPC.
 	SwitchNeighboursProcedure = "/weir.v1.Switch/Neighbours"
+	// SwitchBondsProcedure is the fully-qualified name of the Switch's Bonds RPC.
+	SwitchBondsProcedure = "/weir.v1.Switch/Bonds"
 	// AdminSetProcedure is the fully-qualified name of the Admin's Set RPC.
 	AdminSetProcedure = "/weir.v1.Admin/Set"
 	// AdminReloadProcedure is the fully-qualified name of the Admin's Reload RPC.
@@ -96,6 +98,8 @@ type SwitchClient interface {
 	Routes(context.Context, *RoutesRequest) (*RoutesResponse, error)
 	// Neighbours returns the stations that the router knows or resolves.
 	Neighbours(context.Context, *NeighboursRequest) (*NeighboursResponse, error)
+	// Bonds returns the bonds, and the state of each member.
+	Bonds(context.Context, *BondsRequest) (*BondsResponse, error)
 }
 
 // NewSwitchClient constructs a client for the weir.v1.Switch service. By default, it uses the
@@ -181,6 +185,12 @@ func NewSwitchClient(httpClient connect.HTTPClient, baseURL string, opts ...conn
 			connect.WithSchema(switchMethods.ByName("Neighbours")),
 			connect.WithClientOptions(opts...),
 		),
+		bonds: connect.NewClient[BondsRequest, BondsResponse](
+			httpClient,
+			baseURL+SwitchBondsProcedure,
+			connect.WithSchema(switchMethods.ByName("Bonds")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -198,6 +208,7 @@ type _switchClient struct {
 	acl        *connect.Client[AclRequest, AclResponse]
 	routes     *connect.Client[RoutesRequest, RoutesResponse]
 	neighbours *connect.Client[NeighboursRequest, NeighboursResponse]
+	bonds      *connect.Client[BondsRequest, BondsResponse]
 }
 
 // Version calls weir.v1.Switch.Version.
@@ -304,6 +315,15 @@ func (c *_switchClient) Neighbours(ctx context.Context, req *NeighboursRequest) 
 	return nil, err
 }
 
+// Bonds calls weir.v1.Switch.Bonds.
+func (c *_switchClient) Bonds(ctx context.Context, req *BondsRequest) (*BondsResponse, error) {
+	response, err := c.bonds.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // SwitchHandler is an implementation of the weir.v1.Switch service.
 type SwitchHandler interface {
 	// Version identifies the program.
@@ -331,6 +351,8 @@ type SwitchHandler interface {
 	Routes(context.Context, *RoutesRequest) (*RoutesResponse, error)
 	// Neighbours returns the stations that the router knows or resolves.
 	Neighbours(context.Context, *NeighboursRequest) (*NeighboursResponse, error)
+	// Bonds returns the bonds, and the state of each member.
+	Bonds(context.Context, *BondsRequest) (*BondsResponse, error)
 }
 
 // NewSwitchHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -412,6 +434,12 @@ func NewSwitchHandler(svc SwitchHandler, opts ...connect.HandlerOption) (string,
 		connect.WithSchema(switchMethods.ByName("Neighbours")),
 		connect.WithHandlerOptions(opts...),
 	)
+	_switchBondsHandler := connect.NewUnaryHandlerSimple(
+		SwitchBondsProcedure,
+		svc.Bonds,
+		connect.WithSchema(switchMethods.ByName("Bonds")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.v1.Switch/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case SwitchVersionProcedure:
@@ -438,6 +466,8 @@ func NewSwitchHandler(svc SwitchHandler, opts ...connect.HandlerOption) (string,
 			_switchRoutesHandler.ServeHTTP(w, r)
 		case SwitchNeighboursProcedure:
 			_switchNeighboursHandler.ServeHTTP(w, r)
+		case SwitchBondsProcedure:
+			_switchBondsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}

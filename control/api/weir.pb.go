@@ -474,6 +474,42 @@ func (*NeighboursRequest) Descriptor() ([]byte, []int) {
 	return file_weir_proto_rawDescGZIP(), []int{10}
 }
 
+type BondsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BondsRequest) Reset() {
+	*x = BondsRequest{}
+	mi := &file_weir_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BondsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BondsRequest) ProtoMessage() {}
+
+func (x *BondsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BondsRequest.ProtoReflect.Descriptor instead.
+func (*BondsRequest) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{11}
+}
+
 type AclResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rules         []*AclRule             `protobuf:"bytes,1,rep,name=rules,proto3" json:"rules,omitempty"` // in order, the default last
@@ -483,7 +519,7 @@ type AclResponse struct {
 
 func (x *AclResponse) Reset() {
 	*x = AclResponse{}
-	mi := &file_weir_proto_msgTypes[11]
+	mi := &file_weir_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -495,7 +531,7 @@ func (x *AclResponse) String() string {
 func (*AclResponse) ProtoMessage() {}
 
 func (x *AclResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[11]
+	mi := &file_weir_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -508,7 +544,7 @@ func (x *AclResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AclResponse.ProtoReflect.Descriptor instead.
 func (*AclResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{11}
+	return file_weir_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AclResponse) GetRules() []*AclRule {
@@ -531,7 +567,7 @@ type AclRule struct {
 
 func (x *AclRule) Reset() {
 	*x = AclRule{}
-	mi := &file_weir_proto_msgTypes[12]
+	mi := &file_weir_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +579,7 @@ func (x *AclRule) String() string {
 func (*AclRule) ProtoMessage() {}
 
 func (x *AclRule) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[12]
+	mi := &file_weir_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +592,7 @@ func (x *AclRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AclRule.ProtoReflect.Descriptor instead.
 func (*AclRule) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{12}
+	return file_weir_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AclRule) GetName() string {
@@ -603,7 +639,7 @@ type RoutesResponse struct {
 
 func (x *RoutesResponse) Reset() {
 	*x = RoutesResponse{}
-	mi := &file_weir_proto_msgTypes[13]
+	mi := &file_weir_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -615,7 +651,7 @@ func (x *RoutesResponse) String() string {
 func (*RoutesResponse) ProtoMessage() {}
 
 func (x *RoutesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[13]
+	mi := &file_weir_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -628,7 +664,7 @@ func (x *RoutesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoutesResponse.ProtoReflect.Descriptor instead.
 func (*RoutesResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{13}
+	return file_weir_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RoutesResponse) GetRoutes() []*Route {
@@ -652,7 +688,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_weir_proto_msgTypes[14]
+	mi := &file_weir_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -664,7 +700,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[14]
+	mi := &file_weir_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -677,7 +713,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{14}
+	return file_weir_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Route) GetPrefix() string {
@@ -732,7 +768,7 @@ type Hop struct {
 
 func (x *Hop) Reset() {
 	*x = Hop{}
-	mi := &file_weir_proto_msgTypes[15]
+	mi := &file_weir_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +780,7 @@ func (x *Hop) String() string {
 func (*Hop) ProtoMessage() {}
 
 func (x *Hop) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[15]
+	mi := &file_weir_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +793,7 @@ func (x *Hop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hop.ProtoReflect.Descriptor instead.
 func (*Hop) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{15}
+	return file_weir_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Hop) GetAddress() string {
@@ -783,7 +819,7 @@ type NeighboursResponse struct {
 
 func (x *NeighboursResponse) Reset() {
 	*x = NeighboursResponse{}
-	mi := &file_weir_proto_msgTypes[16]
+	mi := &file_weir_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -795,7 +831,7 @@ func (x *NeighboursResponse) String() string {
 func (*NeighboursResponse) ProtoMessage() {}
 
 func (x *NeighboursResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[16]
+	mi := &file_weir_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -808,7 +844,7 @@ func (x *NeighboursResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NeighboursResponse.ProtoReflect.Descriptor instead.
 func (*NeighboursResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{16}
+	return file_weir_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *NeighboursResponse) GetNeighbours() []*Neighbour {
@@ -832,7 +868,7 @@ type Neighbour struct {
 
 func (x *Neighbour) Reset() {
 	*x = Neighbour{}
-	mi := &file_weir_proto_msgTypes[17]
+	mi := &file_weir_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -844,7 +880,7 @@ func (x *Neighbour) String() string {
 func (*Neighbour) ProtoMessage() {}
 
 func (x *Neighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[17]
+	mi := &file_weir_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -857,7 +893,7 @@ func (x *Neighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Neighbour.ProtoReflect.Descriptor instead.
 func (*Neighbour) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{17}
+	return file_weir_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Neighbour) GetAddress() string {
@@ -902,6 +938,359 @@ func (x *Neighbour) GetVrf() string {
 	return ""
 }
 
+type BondsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bonds         []*Bond                `protobuf:"bytes,1,rep,name=bonds,proto3" json:"bonds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BondsResponse) Reset() {
+	*x = BondsResponse{}
+	mi := &file_weir_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BondsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BondsResponse) ProtoMessage() {}
+
+func (x *BondsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BondsResponse.ProtoReflect.Descriptor instead.
+func (*BondsResponse) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *BondsResponse) GetBonds() []*Bond {
+	if x != nil {
+		return x.Bonds
+	}
+	return nil
+}
+
+type Bond struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Mode          string                 `protobuf:"bytes,2,opt,name=mode,proto3" json:"mode,omitempty"`        // "active-backup", "balance-xor" or "lacp"
+	Hash          string                 `protobuf:"bytes,3,opt,name=hash,proto3" json:"hash,omitempty"`        // of what a flow's member is chosen; empty with active-backup
+	Up            bool                   `protobuf:"varint,4,opt,name=up,proto3" json:"up,omitempty"`           // packets leave by a member
+	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`      // why not
+	Changes       uint64                 `protobuf:"varint,6,opt,name=changes,proto3" json:"changes,omitempty"` // of the active member, with active-backup
+	System        string                 `protobuf:"bytes,7,opt,name=system,proto3" json:"system,omitempty"`    // the switch's priority and address in LACP
+	Members       []*BondMember          `protobuf:"bytes,8,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Bond) Reset() {
+	*x = Bond{}
+	mi := &file_weir_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bond) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bond) ProtoMessage() {}
+
+func (x *Bond) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bond.ProtoReflect.Descriptor instead.
+func (*Bond) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Bond) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Bond) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *Bond) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
+}
+
+func (x *Bond) GetUp() bool {
+	if x != nil {
+		return x.Up
+	}
+	return false
+}
+
+func (x *Bond) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *Bond) GetChanges() uint64 {
+	if x != nil {
+		return x.Changes
+	}
+	return 0
+}
+
+func (x *Bond) GetSystem() string {
+	if x != nil {
+		return x.System
+	}
+	return ""
+}
+
+func (x *Bond) GetMembers() []*BondMember {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+type BondMember struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Link          bool                   `protobuf:"varint,2,opt,name=link,proto3" json:"link,omitempty"`         // the port has a link
+	Active        bool                   `protobuf:"varint,3,opt,name=active,proto3" json:"active,omitempty"`     // packets leave by it
+	Receives      bool                   `protobuf:"varint,4,opt,name=receives,proto3" json:"receives,omitempty"` // packets that arrive there are taken
+	Ends          uint64                 `protobuf:"varint,5,opt,name=ends,proto3" json:"ends,omitempty"`         // times that packets left by it, and do no more
+	Lacp          *LacpPort              `protobuf:"bytes,6,opt,name=lacp,proto3" json:"lacp,omitempty"`          // of a bond with LACP
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BondMember) Reset() {
+	*x = BondMember{}
+	mi := &file_weir_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BondMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BondMember) ProtoMessage() {}
+
+func (x *BondMember) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BondMember.ProtoReflect.Descriptor instead.
+func (*BondMember) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *BondMember) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *BondMember) GetLink() bool {
+	if x != nil {
+		return x.Link
+	}
+	return false
+}
+
+func (x *BondMember) GetActive() bool {
+	if x != nil {
+		return x.Active
+	}
+	return false
+}
+
+func (x *BondMember) GetReceives() bool {
+	if x != nil {
+		return x.Receives
+	}
+	return false
+}
+
+func (x *BondMember) GetEnds() uint64 {
+	if x != nil {
+		return x.Ends
+	}
+	return 0
+}
+
+func (x *BondMember) GetLacp() *LacpPort {
+	if x != nil {
+		return x.Lacp
+	}
+	return nil
+}
+
+// LacpPort is a port as LACP sees it, in the words of IEEE 802.1AX.
+type LacpPort struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	ReceiveMachine string                 `protobuf:"bytes,1,opt,name=receive_machine,json=receiveMachine,proto3" json:"receive_machine,omitempty"` // "CURRENT", ...
+	MuxMachine     string                 `protobuf:"bytes,2,opt,name=mux_machine,json=muxMachine,proto3" json:"mux_machine,omitempty"`             // "COLLECTING_DISTRIBUTING", ...
+	Selected       bool                   `protobuf:"varint,3,opt,name=selected,proto3" json:"selected,omitempty"`
+	ActorState     string                 `protobuf:"bytes,4,opt,name=actor_state,json=actorState,proto3" json:"actor_state,omitempty"`          // flags, as in "activity,aggregation"
+	PartnerSystem  string                 `protobuf:"bytes,5,opt,name=partner_system,json=partnerSystem,proto3" json:"partner_system,omitempty"` // its priority and address; empty while there is none
+	PartnerKey     uint32                 `protobuf:"varint,6,opt,name=partner_key,json=partnerKey,proto3" json:"partner_key,omitempty"`
+	PartnerPort    uint32                 `protobuf:"varint,7,opt,name=partner_port,json=partnerPort,proto3" json:"partner_port,omitempty"`
+	PartnerState   string                 `protobuf:"bytes,8,opt,name=partner_state,json=partnerState,proto3" json:"partner_state,omitempty"`
+	Received       uint64                 `protobuf:"varint,9,opt,name=received,proto3" json:"received,omitempty"` // LACPDUs
+	Sent           uint64                 `protobuf:"varint,10,opt,name=sent,proto3" json:"sent,omitempty"`
+	PartnerChanges uint64                 `protobuf:"varint,11,opt,name=partner_changes,json=partnerChanges,proto3" json:"partner_changes,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *LacpPort) Reset() {
+	*x = LacpPort{}
+	mi := &file_weir_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LacpPort) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LacpPort) ProtoMessage() {}
+
+func (x *LacpPort) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LacpPort.ProtoReflect.Descriptor instead.
+func (*LacpPort) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *LacpPort) GetReceiveMachine() string {
+	if x != nil {
+		return x.ReceiveMachine
+	}
+	return ""
+}
+
+func (x *LacpPort) GetMuxMachine() string {
+	if x != nil {
+		return x.MuxMachine
+	}
+	return ""
+}
+
+func (x *LacpPort) GetSelected() bool {
+	if x != nil {
+		return x.Selected
+	}
+	return false
+}
+
+func (x *LacpPort) GetActorState() string {
+	if x != nil {
+		return x.ActorState
+	}
+	return ""
+}
+
+func (x *LacpPort) GetPartnerSystem() string {
+	if x != nil {
+		return x.PartnerSystem
+	}
+	return ""
+}
+
+func (x *LacpPort) GetPartnerKey() uint32 {
+	if x != nil {
+		return x.PartnerKey
+	}
+	return 0
+}
+
+func (x *LacpPort) GetPartnerPort() uint32 {
+	if x != nil {
+		return x.PartnerPort
+	}
+	return 0
+}
+
+func (x *LacpPort) GetPartnerState() string {
+	if x != nil {
+		return x.PartnerState
+	}
+	return ""
+}
+
+func (x *LacpPort) GetReceived() uint64 {
+	if x != nil {
+		return x.Received
+	}
+	return 0
+}
+
+func (x *LacpPort) GetSent() uint64 {
+	if x != nil {
+		return x.Sent
+	}
+	return 0
+}
+
+func (x *LacpPort) GetPartnerChanges() uint64 {
+	if x != nil {
+		return x.PartnerChanges
+	}
+	return 0
+}
+
 type SetRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Stage  string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"` // "acl"; empty for the ports
@@ -919,7 +1308,7 @@ type SetRequest struct {
 
 func (x *SetRequest) Reset() {
 	*x = SetRequest{}
-	mi := &file_weir_proto_msgTypes[18]
+	mi := &file_weir_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -931,7 +1320,7 @@ func (x *SetRequest) String() string {
 func (*SetRequest) ProtoMessage() {}
 
 func (x *SetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[18]
+	mi := &file_weir_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -944,7 +1333,7 @@ func (x *SetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRequest.ProtoReflect.Descriptor instead.
 func (*SetRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{18}
+	return file_weir_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SetRequest) GetStage() string {
@@ -999,7 +1388,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_weir_proto_msgTypes[19]
+	mi := &file_weir_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1011,7 +1400,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[19]
+	mi := &file_weir_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1024,7 +1413,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{19}
+	return file_weir_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReloadRequest) GetToml() string {
@@ -1051,7 +1440,7 @@ type ChangeResponse struct {
 
 func (x *ChangeResponse) Reset() {
 	*x = ChangeResponse{}
-	mi := &file_weir_proto_msgTypes[20]
+	mi := &file_weir_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1452,7 @@ func (x *ChangeResponse) String() string {
 func (*ChangeResponse) ProtoMessage() {}
 
 func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[20]
+	mi := &file_weir_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1465,7 @@ func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeResponse.ProtoReflect.Descriptor instead.
 func (*ChangeResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{20}
+	return file_weir_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ChangeResponse) GetChanges() []*Change {
@@ -1104,7 +1493,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_weir_proto_msgTypes[21]
+	mi := &file_weir_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1116,7 +1505,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[21]
+	mi := &file_weir_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1129,7 +1518,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{21}
+	return file_weir_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Change) GetKey() string {
@@ -1165,7 +1554,7 @@ type ClearRequest struct {
 
 func (x *ClearRequest) Reset() {
 	*x = ClearRequest{}
-	mi := &file_weir_proto_msgTypes[22]
+	mi := &file_weir_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1177,7 +1566,7 @@ func (x *ClearRequest) String() string {
 func (*ClearRequest) ProtoMessage() {}
 
 func (x *ClearRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[22]
+	mi := &file_weir_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1190,7 +1579,7 @@ func (x *ClearRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearRequest.ProtoReflect.Descriptor instead.
 func (*ClearRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{22}
+	return file_weir_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ClearRequest) GetTable() string {
@@ -1230,7 +1619,7 @@ type ClearResponse struct {
 
 func (x *ClearResponse) Reset() {
 	*x = ClearResponse{}
-	mi := &file_weir_proto_msgTypes[23]
+	mi := &file_weir_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1631,7 @@ func (x *ClearResponse) String() string {
 func (*ClearResponse) ProtoMessage() {}
 
 func (x *ClearResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[23]
+	mi := &file_weir_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1644,7 @@ func (x *ClearResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearResponse.ProtoReflect.Descriptor instead.
 func (*ClearResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{23}
+	return file_weir_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ClearResponse) GetCleared() int64 {
@@ -1276,7 +1665,7 @@ type TraceRequest struct {
 
 func (x *TraceRequest) Reset() {
 	*x = TraceRequest{}
-	mi := &file_weir_proto_msgTypes[24]
+	mi := &file_weir_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1677,7 @@ func (x *TraceRequest) String() string {
 func (*TraceRequest) ProtoMessage() {}
 
 func (x *TraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[24]
+	mi := &file_weir_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1690,7 @@ func (x *TraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
 func (*TraceRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{24}
+	return file_weir_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TraceRequest) GetCount() int64 {
@@ -1334,7 +1723,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_weir_proto_msgTypes[25]
+	mi := &file_weir_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +1735,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[25]
+	mi := &file_weir_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +1748,7 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{25}
+	return file_weir_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TraceResponse) GetPackets() []*TracedPacket {
@@ -1380,7 +1769,7 @@ type TracedPacket struct {
 
 func (x *TracedPacket) Reset() {
 	*x = TracedPacket{}
-	mi := &file_weir_proto_msgTypes[26]
+	mi := &file_weir_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1392,7 +1781,7 @@ func (x *TracedPacket) String() string {
 func (*TracedPacket) ProtoMessage() {}
 
 func (x *TracedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[26]
+	mi := &file_weir_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1405,7 +1794,7 @@ func (x *TracedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedPacket.ProtoReflect.Descriptor instead.
 func (*TracedPacket) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{26}
+	return file_weir_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TracedPacket) GetPort() string {
@@ -1439,7 +1828,7 @@ type TraceStep struct {
 
 func (x *TraceStep) Reset() {
 	*x = TraceStep{}
-	mi := &file_weir_proto_msgTypes[27]
+	mi := &file_weir_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1451,7 +1840,7 @@ func (x *TraceStep) String() string {
 func (*TraceStep) ProtoMessage() {}
 
 func (x *TraceStep) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[27]
+	mi := &file_weir_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1464,7 +1853,7 @@ func (x *TraceStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceStep.ProtoReflect.Descriptor instead.
 func (*TraceStep) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{27}
+	return file_weir_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TraceStep) GetStage() string {
@@ -1494,7 +1883,7 @@ type CaptureRequest struct {
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_weir_proto_msgTypes[28]
+	mi := &file_weir_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1506,7 +1895,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[28]
+	mi := &file_weir_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1519,7 +1908,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{28}
+	return file_weir_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CaptureRequest) GetStage() string {
@@ -1569,7 +1958,7 @@ type CaptureResponse struct {
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_weir_proto_msgTypes[29]
+	mi := &file_weir_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1970,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[29]
+	mi := &file_weir_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1983,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{29}
+	return file_weir_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CaptureResponse) GetPorts() []string {
@@ -1631,7 +2020,7 @@ type CapturedPacket struct {
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_weir_proto_msgTypes[30]
+	mi := &file_weir_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1643,7 +2032,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[30]
+	mi := &file_weir_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1656,7 +2045,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{30}
+	return file_weir_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CapturedPacket) GetTimeNs() int64 {
@@ -1702,7 +2091,7 @@ type FdbRequest struct {
 
 func (x *FdbRequest) Reset() {
 	*x = FdbRequest{}
-	mi := &file_weir_proto_msgTypes[31]
+	mi := &file_weir_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1714,7 +2103,7 @@ func (x *FdbRequest) String() string {
 func (*FdbRequest) ProtoMessage() {}
 
 func (x *FdbRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[31]
+	mi := &file_weir_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1727,7 +2116,7 @@ func (x *FdbRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbRequest.ProtoReflect.Descriptor instead.
 func (*FdbRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{31}
+	return file_weir_proto_rawDescGZIP(), []int{36}
 }
 
 type ConfigRequest struct {
@@ -1738,7 +2127,7 @@ type ConfigRequest struct {
 
 func (x *ConfigRequest) Reset() {
 	*x = ConfigRequest{}
-	mi := &file_weir_proto_msgTypes[32]
+	mi := &file_weir_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1750,7 +2139,7 @@ func (x *ConfigRequest) String() string {
 func (*ConfigRequest) ProtoMessage() {}
 
 func (x *ConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[32]
+	mi := &file_weir_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1763,7 +2152,7 @@ func (x *ConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigRequest.ProtoReflect.Descriptor instead.
 func (*ConfigRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{32}
+	return file_weir_proto_rawDescGZIP(), []int{37}
 }
 
 type ReportResponse struct {
@@ -1791,7 +2180,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_weir_proto_msgTypes[33]
+	mi := &file_weir_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1803,7 +2192,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[33]
+	mi := &file_weir_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1816,7 +2205,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{33}
+	return file_weir_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReportResponse) GetName() string {
@@ -1940,7 +2329,7 @@ type PortsResponse struct {
 
 func (x *PortsResponse) Reset() {
 	*x = PortsResponse{}
-	mi := &file_weir_proto_msgTypes[34]
+	mi := &file_weir_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1952,7 +2341,7 @@ func (x *PortsResponse) String() string {
 func (*PortsResponse) ProtoMessage() {}
 
 func (x *PortsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[34]
+	mi := &file_weir_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1965,7 +2354,7 @@ func (x *PortsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortsResponse.ProtoReflect.Descriptor instead.
 func (*PortsResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{34}
+	return file_weir_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PortsResponse) GetPorts() []*Port {
@@ -1984,7 +2373,7 @@ type StagesResponse struct {
 
 func (x *StagesResponse) Reset() {
 	*x = StagesResponse{}
-	mi := &file_weir_proto_msgTypes[35]
+	mi := &file_weir_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2385,7 @@ func (x *StagesResponse) String() string {
 func (*StagesResponse) ProtoMessage() {}
 
 func (x *StagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[35]
+	mi := &file_weir_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2398,7 @@ func (x *StagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StagesResponse.ProtoReflect.Descriptor instead.
 func (*StagesResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{35}
+	return file_weir_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *StagesResponse) GetStages() []*Stage {
@@ -2028,7 +2417,7 @@ type WorkersResponse struct {
 
 func (x *WorkersResponse) Reset() {
 	*x = WorkersResponse{}
-	mi := &file_weir_proto_msgTypes[36]
+	mi := &file_weir_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2040,7 +2429,7 @@ func (x *WorkersResponse) String() string {
 func (*WorkersResponse) ProtoMessage() {}
 
 func (x *WorkersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[36]
+	mi := &file_weir_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2053,7 +2442,7 @@ func (x *WorkersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkersResponse.ProtoReflect.Descriptor instead.
 func (*WorkersResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{36}
+	return file_weir_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *WorkersResponse) GetWorkers() []*Worker {
@@ -2072,7 +2461,7 @@ type ConfigResponse struct {
 
 func (x *ConfigResponse) Reset() {
 	*x = ConfigResponse{}
-	mi := &file_weir_proto_msgTypes[37]
+	mi := &file_weir_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2084,7 +2473,7 @@ func (x *ConfigResponse) String() string {
 func (*ConfigResponse) ProtoMessage() {}
 
 func (x *ConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[37]
+	mi := &file_weir_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2097,7 +2486,7 @@ func (x *ConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigResponse.ProtoReflect.Descriptor instead.
 func (*ConfigResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{37}
+	return file_weir_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ConfigResponse) GetToml() string {
@@ -2116,7 +2505,7 @@ type FdbResponse struct {
 
 func (x *FdbResponse) Reset() {
 	*x = FdbResponse{}
-	mi := &file_weir_proto_msgTypes[38]
+	mi := &file_weir_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2128,7 +2517,7 @@ func (x *FdbResponse) String() string {
 func (*FdbResponse) ProtoMessage() {}
 
 func (x *FdbResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[38]
+	mi := &file_weir_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2141,7 +2530,7 @@ func (x *FdbResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbResponse.ProtoReflect.Descriptor instead.
 func (*FdbResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{38}
+	return file_weir_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *FdbResponse) GetEntries() []*FdbEntry {
@@ -2165,7 +2554,7 @@ type Fate struct {
 
 func (x *Fate) Reset() {
 	*x = Fate{}
-	mi := &file_weir_proto_msgTypes[39]
+	mi := &file_weir_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2177,7 +2566,7 @@ func (x *Fate) String() string {
 func (*Fate) ProtoMessage() {}
 
 func (x *Fate) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[39]
+	mi := &file_weir_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2190,7 +2579,7 @@ func (x *Fate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fate.ProtoReflect.Descriptor instead.
 func (*Fate) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{39}
+	return file_weir_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Fate) GetReceived() uint64 {
@@ -2274,7 +2663,7 @@ type Port struct {
 
 func (x *Port) Reset() {
 	*x = Port{}
-	mi := &file_weir_proto_msgTypes[40]
+	mi := &file_weir_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2286,7 +2675,7 @@ func (x *Port) String() string {
 func (*Port) ProtoMessage() {}
 
 func (x *Port) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[40]
+	mi := &file_weir_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2299,7 +2688,7 @@ func (x *Port) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Port.ProtoReflect.Descriptor instead.
 func (*Port) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{40}
+	return file_weir_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Port) GetName() string {
@@ -2624,7 +3013,7 @@ type PortClass struct {
 
 func (x *PortClass) Reset() {
 	*x = PortClass{}
-	mi := &file_weir_proto_msgTypes[41]
+	mi := &file_weir_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2636,7 +3025,7 @@ func (x *PortClass) String() string {
 func (*PortClass) ProtoMessage() {}
 
 func (x *PortClass) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[41]
+	mi := &file_weir_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2649,7 +3038,7 @@ func (x *PortClass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortClass.ProtoReflect.Descriptor instead.
 func (*PortClass) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{41}
+	return file_weir_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PortClass) GetName() string {
@@ -2741,7 +3130,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_weir_proto_msgTypes[42]
+	mi := &file_weir_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2753,7 +3142,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[42]
+	mi := &file_weir_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2766,7 +3155,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{42}
+	return file_weir_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Setting) GetName() string {
@@ -2800,7 +3189,7 @@ type RefusedSetting struct {
 
 func (x *RefusedSetting) Reset() {
 	*x = RefusedSetting{}
-	mi := &file_weir_proto_msgTypes[43]
+	mi := &file_weir_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2812,7 +3201,7 @@ func (x *RefusedSetting) String() string {
 func (*RefusedSetting) ProtoMessage() {}
 
 func (x *RefusedSetting) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[43]
+	mi := &file_weir_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2825,7 +3214,7 @@ func (x *RefusedSetting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedSetting.ProtoReflect.Descriptor instead.
 func (*RefusedSetting) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{43}
+	return file_weir_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RefusedSetting) GetName() string {
@@ -2852,7 +3241,7 @@ type MetricsResponse struct {
 
 func (x *MetricsResponse) Reset() {
 	*x = MetricsResponse{}
-	mi := &file_weir_proto_msgTypes[44]
+	mi := &file_weir_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2864,7 +3253,7 @@ func (x *MetricsResponse) String() string {
 func (*MetricsResponse) ProtoMessage() {}
 
 func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[44]
+	mi := &file_weir_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2877,7 +3266,7 @@ func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsResponse.ProtoReflect.Descriptor instead.
 func (*MetricsResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{44}
+	return file_weir_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *MetricsResponse) GetMetrics() []*Metric {
@@ -2917,7 +3306,7 @@ type Records struct {
 
 func (x *Records) Reset() {
 	*x = Records{}
-	mi := &file_weir_proto_msgTypes[45]
+	mi := &file_weir_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2929,7 +3318,7 @@ func (x *Records) String() string {
 func (*Records) ProtoMessage() {}
 
 func (x *Records) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[45]
+	mi := &file_weir_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2942,7 +3331,7 @@ func (x *Records) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Records.ProtoReflect.Descriptor instead.
 func (*Records) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{45}
+	return file_weir_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Records) GetSpool() string {
@@ -3056,7 +3445,7 @@ type RecordKind struct {
 
 func (x *RecordKind) Reset() {
 	*x = RecordKind{}
-	mi := &file_weir_proto_msgTypes[46]
+	mi := &file_weir_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3068,7 +3457,7 @@ func (x *RecordKind) String() string {
 func (*RecordKind) ProtoMessage() {}
 
 func (x *RecordKind) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[46]
+	mi := &file_weir_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3081,7 +3470,7 @@ func (x *RecordKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordKind.ProtoReflect.Descriptor instead.
 func (*RecordKind) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{46}
+	return file_weir_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RecordKind) GetKind() string {
@@ -3185,7 +3574,7 @@ type RecordDrop struct {
 
 func (x *RecordDrop) Reset() {
 	*x = RecordDrop{}
-	mi := &file_weir_proto_msgTypes[47]
+	mi := &file_weir_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3197,7 +3586,7 @@ func (x *RecordDrop) String() string {
 func (*RecordDrop) ProtoMessage() {}
 
 func (x *RecordDrop) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[47]
+	mi := &file_weir_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3210,7 +3599,7 @@ func (x *RecordDrop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordDrop.ProtoReflect.Descriptor instead.
 func (*RecordDrop) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{47}
+	return file_weir_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RecordDrop) GetKind() string {
@@ -3284,7 +3673,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_weir_proto_msgTypes[48]
+	mi := &file_weir_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3296,7 +3685,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[48]
+	mi := &file_weir_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3309,7 +3698,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{48}
+	return file_weir_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Metric) GetStage() string {
@@ -3371,7 +3760,7 @@ type PintReport struct {
 
 func (x *PintReport) Reset() {
 	*x = PintReport{}
-	mi := &file_weir_proto_msgTypes[49]
+	mi := &file_weir_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3383,7 +3772,7 @@ func (x *PintReport) String() string {
 func (*PintReport) ProtoMessage() {}
 
 func (x *PintReport) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[49]
+	mi := &file_weir_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3396,7 +3785,7 @@ func (x *PintReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintReport.ProtoReflect.Descriptor instead.
 func (*PintReport) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{49}
+	return file_weir_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PintReport) GetSink() bool {
@@ -3459,7 +3848,7 @@ type PintPlan struct {
 
 func (x *PintPlan) Reset() {
 	*x = PintPlan{}
-	mi := &file_weir_proto_msgTypes[50]
+	mi := &file_weir_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3471,7 +3860,7 @@ func (x *PintPlan) String() string {
 func (*PintPlan) ProtoMessage() {}
 
 func (x *PintPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[50]
+	mi := &file_weir_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3484,7 +3873,7 @@ func (x *PintPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintPlan.ProtoReflect.Descriptor instead.
 func (*PintPlan) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{50}
+	return file_weir_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PintPlan) GetId() uint32 {
@@ -3517,7 +3906,7 @@ type PintMeasured struct {
 
 func (x *PintMeasured) Reset() {
 	*x = PintMeasured{}
-	mi := &file_weir_proto_msgTypes[51]
+	mi := &file_weir_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3529,7 +3918,7 @@ func (x *PintMeasured) String() string {
 func (*PintMeasured) ProtoMessage() {}
 
 func (x *PintMeasured) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[51]
+	mi := &file_weir_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3542,7 +3931,7 @@ func (x *PintMeasured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintMeasured.ProtoReflect.Descriptor instead.
 func (*PintMeasured) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{51}
+	return file_weir_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *PintMeasured) GetPort() string {
@@ -3611,7 +4000,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_weir_proto_msgTypes[52]
+	mi := &file_weir_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3623,7 +4012,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[52]
+	mi := &file_weir_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3636,7 +4025,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{52}
+	return file_weir_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Stage) GetName() string {
@@ -3715,7 +4104,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_weir_proto_msgTypes[53]
+	mi := &file_weir_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3727,7 +4116,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[53]
+	mi := &file_weir_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3740,7 +4129,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{53}
+	return file_weir_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Worker) GetId() int64 {
@@ -3845,7 +4234,7 @@ type Frames struct {
 
 func (x *Frames) Reset() {
 	*x = Frames{}
-	mi := &file_weir_proto_msgTypes[54]
+	mi := &file_weir_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3857,7 +4246,7 @@ func (x *Frames) String() string {
 func (*Frames) ProtoMessage() {}
 
 func (x *Frames) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[54]
+	mi := &file_weir_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3870,7 +4259,7 @@ func (x *Frames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frames.ProtoReflect.Descriptor instead.
 func (*Frames) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{54}
+	return file_weir_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Frames) GetTotal() int64 {
@@ -3943,7 +4332,7 @@ type FdbEntry struct {
 
 func (x *FdbEntry) Reset() {
 	*x = FdbEntry{}
-	mi := &file_weir_proto_msgTypes[55]
+	mi := &file_weir_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3955,7 +4344,7 @@ func (x *FdbEntry) String() string {
 func (*FdbEntry) ProtoMessage() {}
 
 func (x *FdbEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[55]
+	mi := &file_weir_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3968,7 +4357,7 @@ func (x *FdbEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbEntry.ProtoReflect.Descriptor instead.
 func (*FdbEntry) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{55}
+	return file_weir_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *FdbEntry) GetMac() string {
@@ -4037,7 +4426,8 @@ const file_weir_proto_rawDesc = "" +
 	"\n" +
 	"AclRequest\"\x0f\n" +
 	"\rRoutesRequest\"\x13\n" +
-	"\x11NeighboursRequest\"5\n" +
+	"\x11NeighboursRequest\"\x0e\n" +
+	"\fBondsRequest\"5\n" +
 	"\vAclResponse\x12&\n" +
 	"\x05rules\x18\x01 \x03(\v2\x10.weir.v1.AclRuleR\x05rules\"{\n" +
 	"\aAclRule\x12\x12\n" +
@@ -4068,7 +4458,42 @@ const file_weir_proto_rawDesc = "" +
 	"\x03mac\x18\x03 \x01(\tR\x03mac\x12\x14\n" +
 	"\x05state\x18\x04 \x01(\tR\x05state\x12\x18\n" +
 	"\awaiting\x18\x05 \x01(\x03R\awaiting\x12\x10\n" +
-	"\x03vrf\x18\x06 \x01(\tR\x03vrf\"\xc2\x02\n" +
+	"\x03vrf\x18\x06 \x01(\tR\x03vrf\"4\n" +
+	"\rBondsResponse\x12#\n" +
+	"\x05bonds\x18\x01 \x03(\v2\r.weir.v1.BondR\x05bonds\"\xc9\x01\n" +
+	"\x04Bond\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04mode\x18\x02 \x01(\tR\x04mode\x12\x12\n" +
+	"\x04hash\x18\x03 \x01(\tR\x04hash\x12\x0e\n" +
+	"\x02up\x18\x04 \x01(\bR\x02up\x12\x14\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\x12\x18\n" +
+	"\achanges\x18\x06 \x01(\x04R\achanges\x12\x16\n" +
+	"\x06system\x18\a \x01(\tR\x06system\x12-\n" +
+	"\amembers\x18\b \x03(\v2\x13.weir.v1.BondMemberR\amembers\"\xa3\x01\n" +
+	"\n" +
+	"BondMember\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04link\x18\x02 \x01(\bR\x04link\x12\x16\n" +
+	"\x06active\x18\x03 \x01(\bR\x06active\x12\x1a\n" +
+	"\breceives\x18\x04 \x01(\bR\breceives\x12\x12\n" +
+	"\x04ends\x18\x05 \x01(\x04R\x04ends\x12%\n" +
+	"\x04lacp\x18\x06 \x01(\v2\x11.weir.v1.LacpPortR\x04lacp\"\xfa\x02\n" +
+	"\bLacpPort\x12'\n" +
+	"\x0freceive_machine\x18\x01 \x01(\tR\x0ereceiveMachine\x12\x1f\n" +
+	"\vmux_machine\x18\x02 \x01(\tR\n" +
+	"muxMachine\x12\x1a\n" +
+	"\bselected\x18\x03 \x01(\bR\bselected\x12\x1f\n" +
+	"\vactor_state\x18\x04 \x01(\tR\n" +
+	"actorState\x12%\n" +
+	"\x0epartner_system\x18\x05 \x01(\tR\rpartnerSystem\x12\x1f\n" +
+	"\vpartner_key\x18\x06 \x01(\rR\n" +
+	"partnerKey\x12!\n" +
+	"\fpartner_port\x18\a \x01(\rR\vpartnerPort\x12#\n" +
+	"\rpartner_state\x18\b \x01(\tR\fpartnerState\x12\x1a\n" +
+	"\breceived\x18\t \x01(\x04R\breceived\x12\x12\n" +
+	"\x04sent\x18\n" +
+	" \x01(\x04R\x04sent\x12'\n" +
+	"\x0fpartner_changes\x18\v \x01(\x04R\x0epartnerChanges\"\xc2\x02\n" +
 	"\n" +
 	"SetRequest\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x12\n" +
@@ -4374,7 +4799,7 @@ const file_weir_proto_rawDesc = "" +
 	"\x04port\x18\x03 \x01(\tR\x04port\x12\x15\n" +
 	"\x06age_ns\x18\x04 \x01(\x03R\x05ageNs\x12\x16\n" +
 	"\x06static\x18\x05 \x01(\bR\x06static\x12\x16\n" +
-	"\x06domain\x18\x06 \x01(\tR\x06domain2\xde\x05\n" +
+	"\x06domain\x18\x06 \x01(\tR\x06domain2\x98\x06\n" +
 	"\x06Switch\x12>\n" +
 	"\aVersion\x12\x17.weir.v1.VersionRequest\x1a\x18.weir.v1.VersionResponse\"\x00\x12;\n" +
 	"\x06Report\x12\x16.weir.v1.ReportRequest\x1a\x17.weir.v1.ReportResponse\"\x00\x128\n" +
@@ -4388,7 +4813,8 @@ const file_weir_proto_rawDesc = "" +
 	"\x03Acl\x12\x13.weir.v1.AclRequest\x1a\x14.weir.v1.AclResponse\"\x00\x12;\n" +
 	"\x06Routes\x12\x16.weir.v1.RoutesRequest\x1a\x17.weir.v1.RoutesResponse\"\x00\x12G\n" +
 	"\n" +
-	"Neighbours\x12\x1a.weir.v1.NeighboursRequest\x1a\x1b.weir.v1.NeighboursResponse\"\x002\xb1\x02\n" +
+	"Neighbours\x12\x1a.weir.v1.NeighboursRequest\x1a\x1b.weir.v1.NeighboursResponse\"\x00\x128\n" +
+	"\x05Bonds\x12\x15.weir.v1.BondsRequest\x1a\x16.weir.v1.BondsResponse\"\x002\xb1\x02\n" +
 	"\x05Admin\x125\n" +
 	"\x03Set\x12\x13.weir.v1.SetRequest\x1a\x17.weir.v1.ChangeResponse\"\x00\x12;\n" +
 	"\x06Reload\x12\x16.weir.v1.ReloadRequest\x1a\x17.weir.v1.ChangeResponse\"\x00\x128\n" +
@@ -4408,7 +4834,7 @@ func file_weir_proto_rawDescGZIP() []byte {
 	return file_weir_proto_rawDescData
 }
 
-var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_weir_proto_goTypes = []any{
 	(*VersionRequest)(nil),       // 0: weir.v1.VersionRequest
 	(*VersionResponse)(nil),      // 1: weir.v1.VersionResponse
@@ -4421,145 +4847,155 @@ var file_weir_proto_goTypes = []any{
 	(*AclRequest)(nil),           // 8: weir.v1.AclRequest
 	(*RoutesRequest)(nil),        // 9: weir.v1.RoutesRequest
 	(*NeighboursRequest)(nil),    // 10: weir.v1.NeighboursRequest
-	(*AclResponse)(nil),          // 11: weir.v1.AclResponse
-	(*AclRule)(nil),              // 12: weir.v1.AclRule
-	(*RoutesResponse)(nil),       // 13: weir.v1.RoutesResponse
-	(*Route)(nil),                // 14: weir.v1.Route
-	(*Hop)(nil),                  // 15: weir.v1.Hop
-	(*NeighboursResponse)(nil),   // 16: weir.v1.NeighboursResponse
-	(*Neighbour)(nil),            // 17: weir.v1.Neighbour
-	(*SetRequest)(nil),           // 18: weir.v1.SetRequest
-	(*ReloadRequest)(nil),        // 19: weir.v1.ReloadRequest
-	(*ChangeResponse)(nil),       // 20: weir.v1.ChangeResponse
-	(*Change)(nil),               // 21: weir.v1.Change
-	(*ClearRequest)(nil),         // 22: weir.v1.ClearRequest
-	(*ClearResponse)(nil),        // 23: weir.v1.ClearResponse
-	(*TraceRequest)(nil),         // 24: weir.v1.TraceRequest
-	(*TraceResponse)(nil),        // 25: weir.v1.TraceResponse
-	(*TracedPacket)(nil),         // 26: weir.v1.TracedPacket
-	(*TraceStep)(nil),            // 27: weir.v1.TraceStep
-	(*CaptureRequest)(nil),       // 28: weir.v1.CaptureRequest
-	(*CaptureResponse)(nil),      // 29: weir.v1.CaptureResponse
-	(*CapturedPacket)(nil),       // 30: weir.v1.CapturedPacket
-	(*FdbRequest)(nil),           // 31: weir.v1.FdbRequest
-	(*ConfigRequest)(nil),        // 32: weir.v1.ConfigRequest
-	(*ReportResponse)(nil),       // 33: weir.v1.ReportResponse
-	(*PortsResponse)(nil),        // 34: weir.v1.PortsResponse
-	(*StagesResponse)(nil),       // 35: weir.v1.StagesResponse
-	(*WorkersResponse)(nil),      // 36: weir.v1.WorkersResponse
-	(*ConfigResponse)(nil),       // 37: weir.v1.ConfigResponse
-	(*FdbResponse)(nil),          // 38: weir.v1.FdbResponse
-	(*Fate)(nil),                 // 39: weir.v1.Fate
-	(*Port)(nil),                 // 40: weir.v1.Port
-	(*PortClass)(nil),            // 41: weir.v1.PortClass
-	(*Setting)(nil),              // 42: weir.v1.Setting
-	(*RefusedSetting)(nil),       // 43: weir.v1.RefusedSetting
-	(*MetricsResponse)(nil),      // 44: weir.v1.MetricsResponse
-	(*Records)(nil),              // 45: weir.v1.Records
-	(*RecordKind)(nil),           // 46: weir.v1.RecordKind
-	(*RecordDrop)(nil),           // 47: weir.v1.RecordDrop
-	(*Metric)(nil),               // 48: weir.v1.Metric
-	(*PintReport)(nil),           // 49: weir.v1.PintReport
-	(*PintPlan)(nil),             // 50: weir.v1.PintPlan
-	(*PintMeasured)(nil),         // 51: weir.v1.PintMeasured
-	(*Stage)(nil),                // 52: weir.v1.Stage
-	(*Worker)(nil),               // 53: weir.v1.Worker
-	(*Frames)(nil),               // 54: weir.v1.Frames
-	(*FdbEntry)(nil),             // 55: weir.v1.FdbEntry
-	nil,                          // 56: weir.v1.SetRequest.FieldsEntry
-	nil,                          // 57: weir.v1.SetRequest.MatchEntry
-	nil,                          // 58: weir.v1.ReportResponse.DroppedEntry
-	nil,                          // 59: weir.v1.Fate.DroppedEntry
-	nil,                          // 60: weir.v1.Port.DroppedEntry
-	nil,                          // 61: weir.v1.Port.FaultsEntry
-	nil,                          // 62: weir.v1.Metric.LabelsEntry
-	(*api.PathAnswer)(nil),       // 63: weir.query.v1.PathAnswer
-	(*api.LatencyAnswer)(nil),    // 64: weir.query.v1.LatencyAnswer
-	(*api.CongestionAnswer)(nil), // 65: weir.query.v1.CongestionAnswer
-	(*api.LoopsAnswer)(nil),      // 66: weir.query.v1.LoopsAnswer
+	(*BondsRequest)(nil),         // 11: weir.v1.BondsRequest
+	(*AclResponse)(nil),          // 12: weir.v1.AclResponse
+	(*AclRule)(nil),              // 13: weir.v1.AclRule
+	(*RoutesResponse)(nil),       // 14: weir.v1.RoutesResponse
+	(*Route)(nil),                // 15: weir.v1.Route
+	(*Hop)(nil),                  // 16: weir.v1.Hop
+	(*NeighboursResponse)(nil),   // 17: weir.v1.NeighboursResponse
+	(*Neighbour)(nil),            // 18: weir.v1.Neighbour
+	(*BondsResponse)(nil),        // 19: weir.v1.BondsResponse
+	(*Bond)(nil),                 // 20: weir.v1.Bond
+	(*BondMember)(nil),           // 21: weir.v1.BondMember
+	(*LacpPort)(nil),             // 22: weir.v1.LacpPort
+	(*SetRequest)(nil),           // 23: weir.v1.SetRequest
+	(*ReloadRequest)(nil),        // 24: weir.v1.ReloadRequest
+	(*ChangeResponse)(nil),       // 25: weir.v1.ChangeResponse
+	(*Change)(nil),               // 26: weir.v1.Change
+	(*ClearRequest)(nil),         // 27: weir.v1.ClearRequest
+	(*ClearResponse)(nil),        // 28: weir.v1.ClearResponse
+	(*TraceRequest)(nil),         // 29: weir.v1.TraceRequest
+	(*TraceResponse)(nil),        // 30: weir.v1.TraceResponse
+	(*TracedPacket)(nil),         // 31: weir.v1.TracedPacket
+	(*TraceStep)(nil),            // 32: weir.v1.TraceStep
+	(*CaptureRequest)(nil),       // 33: weir.v1.CaptureRequest
+	(*CaptureResponse)(nil),      // 34: weir.v1.CaptureResponse
+	(*CapturedPacket)(nil),       // 35: weir.v1.CapturedPacket
+	(*FdbRequest)(nil),           // 36: weir.v1.FdbRequest
+	(*ConfigRequest)(nil),        // 37: weir.v1.ConfigRequest
+	(*ReportResponse)(nil),       // 38: weir.v1.ReportResponse
+	(*PortsResponse)(nil),        // 39: weir.v1.PortsResponse
+	(*StagesResponse)(nil),       // 40: weir.v1.StagesResponse
+	(*WorkersResponse)(nil),      // 41: weir.v1.WorkersResponse
+	(*ConfigResponse)(nil),       // 42: weir.v1.ConfigResponse
+	(*FdbResponse)(nil),          // 43: weir.v1.FdbResponse
+	(*Fate)(nil),                 // 44: weir.v1.Fate
+	(*Port)(nil),                 // 45: weir.v1.Port
+	(*PortClass)(nil),            // 46: weir.v1.PortClass
+	(*Setting)(nil),              // 47: weir.v1.Setting
+	(*RefusedSetting)(nil),       // 48: weir.v1.RefusedSetting
+	(*MetricsResponse)(nil),      // 49: weir.v1.MetricsResponse
+	(*Records)(nil),              // 50: weir.v1.Records
+	(*RecordKind)(nil),           // 51: weir.v1.RecordKind
+	(*RecordDrop)(nil),           // 52: weir.v1.RecordDrop
+	(*Metric)(nil),               // 53: weir.v1.Metric
+	(*PintReport)(nil),           // 54: weir.v1.PintReport
+	(*PintPlan)(nil),             // 55: weir.v1.PintPlan
+	(*PintMeasured)(nil),         // 56: weir.v1.PintMeasured
+	(*Stage)(nil),                // 57: weir.v1.Stage
+	(*Worker)(nil),               // 58: weir.v1.Worker
+	(*Frames)(nil),               // 59: weir.v1.Frames
+	(*FdbEntry)(nil),             // 60: weir.v1.FdbEntry
+	nil,                          // 61: weir.v1.SetRequest.FieldsEntry
+	nil,                          // 62: weir.v1.SetRequest.MatchEntry
+	nil,                          // 63: weir.v1.ReportResponse.DroppedEntry
+	nil,                          // 64: weir.v1.Fate.DroppedEntry
+	nil,                          // 65: weir.v1.Port.DroppedEntry
+	nil,                          // 66: weir.v1.Port.FaultsEntry
+	nil,                          // 67: weir.v1.Metric.LabelsEntry
+	(*api.PathAnswer)(nil),       // 68: weir.query.v1.PathAnswer
+	(*api.LatencyAnswer)(nil),    // 69: weir.query.v1.LatencyAnswer
+	(*api.CongestionAnswer)(nil), // 70: weir.query.v1.CongestionAnswer
+	(*api.LoopsAnswer)(nil),      // 71: weir.query.v1.LoopsAnswer
 }
 var file_weir_proto_depIdxs = []int32{
-	12, // 0: weir.v1.AclResponse.rules:type_name -> weir.v1.AclRule
-	14, // 1: weir.v1.RoutesResponse.routes:type_name -> weir.v1.Route
-	15, // 2: weir.v1.Route.hops:type_name -> weir.v1.Hop
-	17, // 3: weir.v1.NeighboursResponse.neighbours:type_name -> weir.v1.Neighbour
-	56, // 4: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
-	57, // 5: weir.v1.SetRequest.match:type_name -> weir.v1.SetRequest.MatchEntry
-	21, // 6: weir.v1.ChangeResponse.changes:type_name -> weir.v1.Change
-	26, // 7: weir.v1.TraceResponse.packets:type_name -> weir.v1.TracedPacket
-	27, // 8: weir.v1.TracedPacket.steps:type_name -> weir.v1.TraceStep
-	30, // 9: weir.v1.CaptureResponse.packets:type_name -> weir.v1.CapturedPacket
-	40, // 10: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
-	52, // 11: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
-	53, // 12: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
-	58, // 13: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
-	39, // 14: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
-	54, // 15: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
-	48, // 16: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
-	49, // 17: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintReport
-	45, // 18: weir.v1.ReportResponse.records:type_name -> weir.v1.Records
-	40, // 19: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
-	52, // 20: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
-	53, // 21: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
-	55, // 22: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
-	59, // 23: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
-	60, // 24: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
-	39, // 25: weir.v1.Port.copies:type_name -> weir.v1.Fate
-	61, // 26: weir.v1.Port.faults:type_name -> weir.v1.Port.FaultsEntry
-	42, // 27: weir.v1.Port.settings:type_name -> weir.v1.Setting
-	43, // 28: weir.v1.Port.refused:type_name -> weir.v1.RefusedSetting
-	41, // 29: weir.v1.Port.classes:type_name -> weir.v1.PortClass
-	48, // 30: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
-	45, // 31: weir.v1.MetricsResponse.records:type_name -> weir.v1.Records
-	46, // 32: weir.v1.Records.kinds:type_name -> weir.v1.RecordKind
-	47, // 33: weir.v1.Records.dropped_before:type_name -> weir.v1.RecordDrop
-	47, // 34: weir.v1.RecordKind.drops:type_name -> weir.v1.RecordDrop
-	62, // 35: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
-	51, // 36: weir.v1.PintReport.measured:type_name -> weir.v1.PintMeasured
-	50, // 37: weir.v1.PintReport.plans:type_name -> weir.v1.PintPlan
-	63, // 38: weir.v1.PintReport.paths:type_name -> weir.query.v1.PathAnswer
-	64, // 39: weir.v1.PintReport.latency:type_name -> weir.query.v1.LatencyAnswer
-	65, // 40: weir.v1.PintReport.congestion:type_name -> weir.query.v1.CongestionAnswer
-	66, // 41: weir.v1.PintReport.loops:type_name -> weir.query.v1.LoopsAnswer
-	0,  // 42: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
-	2,  // 43: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
-	3,  // 44: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
-	4,  // 45: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
-	5,  // 46: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
-	6,  // 47: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
-	7,  // 48: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
-	31, // 49: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
-	32, // 50: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
-	8,  // 51: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
-	9,  // 52: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
-	10, // 53: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
-	18, // 54: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
-	19, // 55: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
-	22, // 56: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
-	24, // 57: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
-	28, // 58: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
-	1,  // 59: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
-	33, // 60: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
-	34, // 61: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
-	35, // 62: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
-	36, // 63: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
-	44, // 64: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
-	49, // 65: weir.v1.Switch.Pint:output_type -> weir.v1.PintReport
-	38, // 66: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
-	37, // 67: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
-	11, // 68: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
-	13, // 69: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
-	16, // 70: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
-	20, // 71: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
-	20, // 72: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
-	23, // 73: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
-	25, // 74: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
-	29, // 75: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
-	59, // [59:76] is the sub-list for method output_type
-	42, // [42:59] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	13, // 0: weir.v1.AclResponse.rules:type_name -> weir.v1.AclRule
+	15, // 1: weir.v1.RoutesResponse.routes:type_name -> weir.v1.Route
+	16, // 2: weir.v1.Route.hops:type_name -> weir.v1.Hop
+	18, // 3: weir.v1.NeighboursResponse.neighbours:type_name -> weir.v1.Neighbour
+	20, // 4: weir.v1.BondsResponse.bonds:type_name -> weir.v1.Bond
+	21, // 5: weir.v1.Bond.members:type_name -> weir.v1.BondMember
+	22, // 6: weir.v1.BondMember.lacp:type_name -> weir.v1.LacpPort
+	61, // 7: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
+	62, // 8: weir.v1.SetRequest.match:type_name -> weir.v1.SetRequest.MatchEntry
+	26, // 9: weir.v1.ChangeResponse.changes:type_name -> weir.v1.Change
+	31, // 10: weir.v1.TraceResponse.packets:type_name -> weir.v1.TracedPacket
+	32, // 11: weir.v1.TracedPacket.steps:type_name -> weir.v1.TraceStep
+	35, // 12: weir.v1.CaptureResponse.packets:type_name -> weir.v1.CapturedPacket
+	45, // 13: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
+	57, // 14: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
+	58, // 15: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
+	63, // 16: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
+	44, // 17: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
+	59, // 18: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
+	53, // 19: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
+	54, // 20: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintReport
+	50, // 21: weir.v1.ReportResponse.records:type_name -> weir.v1.Records
+	45, // 22: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
+	57, // 23: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
+	58, // 24: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
+	60, // 25: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
+	64, // 26: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
+	65, // 27: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
+	44, // 28: weir.v1.Port.copies:type_name -> weir.v1.Fate
+	66, // 29: weir.v1.Port.faults:type_name -> weir.v1.Port.FaultsEntry
+	47, // 30: weir.v1.Port.settings:type_name -> weir.v1.Setting
+	48, // 31: weir.v1.Port.refused:type_name -> weir.v1.RefusedSetting
+	46, // 32: weir.v1.Port.classes:type_name -> weir.v1.PortClass
+	53, // 33: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
+	50, // 34: weir.v1.MetricsResponse.records:type_name -> weir.v1.Records
+	51, // 35: weir.v1.Records.kinds:type_name -> weir.v1.RecordKind
+	52, // 36: weir.v1.Records.dropped_before:type_name -> weir.v1.RecordDrop
+	52, // 37: weir.v1.RecordKind.drops:type_name -> weir.v1.RecordDrop
+	67, // 38: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
+	56, // 39: weir.v1.PintReport.measured:type_name -> weir.v1.PintMeasured
+	55, // 40: weir.v1.PintReport.plans:type_name -> weir.v1.PintPlan
+	68, // 41: weir.v1.PintReport.paths:type_name -> weir.query.v1.PathAnswer
+	69, // 42: weir.v1.PintReport.latency:type_name -> weir.query.v1.LatencyAnswer
+	70, // 43: weir.v1.PintReport.congestion:type_name -> weir.query.v1.CongestionAnswer
+	71, // 44: weir.v1.PintReport.loops:type_name -> weir.query.v1.LoopsAnswer
+	0,  // 45: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
+	2,  // 46: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
+	3,  // 47: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
+	4,  // 48: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
+	5,  // 49: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
+	6,  // 50: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
+	7,  // 51: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
+	36, // 52: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
+	37, // 53: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
+	8,  // 54: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
+	9,  // 55: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
+	10, // 56: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
+	11, // 57: weir.v1.Switch.Bonds:input_type -> weir.v1.BondsRequest
+	23, // 58: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
+	24, // 59: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
+	27, // 60: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
+	29, // 61: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
+	33, // 62: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
+	1,  // 63: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
+	38, // 64: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
+	39, // 65: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
+	40, // 66: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
+	41, // 67: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
+	49, // 68: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
+	54, // 69: weir.v1.Switch.Pint:output_type -> weir.v1.PintReport
+	43, // 70: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
+	42, // 71: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
+	12, // 72: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
+	14, // 73: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
+	17, // 74: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
+	19, // 75: weir.v1.Switch.Bonds:output_type -> weir.v1.BondsResponse
+	25, // 76: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
+	25, // 77: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
+	28, // 78: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
+	30, // 79: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
+	34, // 80: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
+	63, // [63:81] is the sub-list for method output_type
+	45, // [45:63] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_weir_proto_init() }
@@ -4573,7 +5009,7 @@ func file_weir_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weir_proto_rawDesc), len(file_weir_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   63,
+			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -408,9 +408,23 @@ func tagged(frame []byte, p *pipeline.Port) []byte {
 
 // Link is the state of a bond.
 type Link struct {
-	Name string
-	Uses string // the members that it uses, in words
-	Down string // why it carries no packets; empty if it does
+	Name    string
+	Mode    pipeline.BondMode
+	Hash    pipeline.BondHash
+	Uses    string // the members that it uses, in words
+	Down    string // why it carries no packets; empty if it does
+	Changes uint64 // of the active member, of an active-backup bond
+	System  lacp.System
+	Members []Member
+}
+
+// Member is the state of a member.
+type Member struct {
+	Name             string
+	Up               bool // its link
+	Active, Receives bool // packets leave by it, and are taken there
+	Ends             uint64
+	LACP             *lacp.Port // a copy; nil without LACP
 }
 
 // Links returns the states of the bonds. It may be called from anywhere.
@@ -418,7 +432,10 @@ func (m *Module) Links() (all []Link) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, g := range m.groups {
-		l := Link{Name: g.name}
+		l := Link{Name: g.name, Mode: g.settings.Mode, Hash: g.settings.Hash, Changes: g.changes}
+		if g.lacp != nil {
+			l.System = g.lacp.System
+		}
 		var use, rest []string
 		for _, one := range g.members {
 			if one.sends {
@@ -426,11 +443,19 @@ func (m *Module) Links() (all []Link) {
 			} else {
 				rest = append(rest, one.name)
 			}
+			member := Member{Name: one.name, Up: one.up, Active: one.sends, Receives: one.up && one.receives != nothing, Ends: one.lost}
+			if one.lacp != nil {
+				p := *one.lacp
+				member.LACP = &p
+			}
+			l.Members = append(l.Members, member)
 		}
-		l.Uses = "members " + strings.Join(use, ", ")
-		if len(use) == 0 {
+		if l.Uses = "members " + strings.Join(use, ", "); len(use) == 0 {
 			l.Uses = ""
 			l.Down = fmt.Sprintf("no member carries packets (%s)", strings.Join(rest, ", "))
+			if g.settings.MinLinks > 1 {
+				l.Down = fmt.Sprintf("fewer than %d members carry packets (%s)", g.settings.MinLinks, strings.Join(rest, ", "))
+			}
 		}
 		all = append(all, l)
 	}

@@ -58,6 +58,12 @@ type System struct {
 	MAC      [6]byte
 }
 
+// String writes the priority and the address.
+func (s System) String() string {
+	m := s.MAC
+	return fmt.Sprintf("%d,%02x:%02x:%02x:%02x:%02x:%02x", s.Priority, m[0], m[1], m[2], m[3], m[4], m[5])
+}
+
 // Participant is one end of a link, as a LACPDU tells of it.
 type Participant struct {
 	System       System
@@ -69,9 +75,7 @@ type Participant struct {
 
 // String writes the identity and the flags.
 func (p Participant) String() string {
-	m := p.System.MAC
-	return fmt.Sprintf("system %d,%02x:%02x:%02x:%02x:%02x:%02x key %d port %d,%d state %s",
-		p.System.Priority, m[0], m[1], m[2], m[3], m[4], m[5], p.Key, p.PortPriority, p.Port, p.State)
+	return fmt.Sprintf("system %s key %d port %d,%d state %s", p.System, p.Key, p.PortPriority, p.Port, p.State)
 }
 
 // PDU is a LACPDU.
