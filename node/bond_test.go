@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/dataplane/traffic/traffictest"
@@ -143,30 +144,136 @@ func (b *bondBed) stopBond(t *testing.T) {
 	check(t, b.end())
 }
 
+// farSwitch is the other side of a bond, with a host.
+const farSwitch = `
+[switch]
+name = "far"
+id = 2
+graph = ["parse", "bond", "l2", "distribute"]
+[dataplane]
+audit = true
+[[port]]
+interface = "h0"
+[[port]]
+interface = "u0"
+[[port]]
+interface = "u1"
+[[port]]
+name = "bond0"
+driver = "bond"
+members = ["u0", "u1"]
+$BOND
+[control]
+socket = "$DIR/far.sock"
+audit = ""
+metrics = ""
+`
+
+// bonded has a switch with a bond at the far end, and a host behind it.
+func (b *bondBed) bonded(t *testing.T, bond string) (*netnstest.Host, *bondBed) {
+	t.Helper()
+	far := &bondBed{bed: &bed{ns: b.far, dir: t.TempDir()}}
+	far.file = far.dir + "/far.toml"
+	for _, u := range []string{"u0", "u1"} {
+		check(t, b.far.SetSwitchOffloads(u))
+	}
+	host := netnstest.NewHost(t, prefix, netnstest.Port{Namespace: b.far, Name: "h0"})
+	far.write(t, strings.ReplaceAll(farSwitch, "$BOND", bond))
+	far.start(t)
+	return host, far
+}
+
 // TestMemberLost: under load a member's cable is cut. What is lost is what was on its way there, and no packet overtakes another one of its flow,
 // also when the member comes back.
 func TestMemberLost(t *testing.T) {
-	for _, mode := range []string{"mode = \"active-backup\"", "mode = \"balance-xor\""} {
+	for _, mode := range []string{"active-backup", "balance-xor", "lacp"} {
 		t.Run(mode, func(t *testing.T) {
-			b := newBondBed(t, mode)
-			far := b.bridged(t)
+			b := newBondBed(t, fmt.Sprintf("mode = %q", mode))
+			var host *netnstest.Host
+			var far *bondBed
+			all := []string{"m0", "m1"}
+			if mode == "active-backup" {
+				host, all = b.bridged(t), all[:1]
+			} else {
+				host, far = b.bonded(t, fmt.Sprintf("mode = %q", mode))
+			}
 			b.start(t)
-			b.await(t, "a member carries packets", func() bool { return !b.uses()() })
-			const count, rate = 100_000, 20_000
-			load := traffictest.Start(t, b.near, []*netnstest.Host{far}, 128, rate, count)
-			b.await(t, "packets arrive", func() bool { r, err := load.Sinks[0].Report(); return err == nil && r.Packets > count/10 })
+			address(t, b.near, "10.9.0.1/24")
+			there := address(t, host, "10.9.0.2/24")
+			b.await(t, "all members carry packets", b.uses(all...))
+			if far != nil {
+				far.await(t, "all members carry packets at the far end", far.uses("u0", "u1"))
+			}
+			check(t, transfer(b.near, host, there, 1<<20))
+			check(t, transfer(host, b.near, b.near.Addresses[0].Addr(), 1<<20))
+			const count, rate = 100_000, 10_000
+			load := traffictest.Start(t, b.near, []*netnstest.Host{host}, 128, rate, count)
+			arrived := func(n uint64) func() bool {
+				return func() bool { r, err := load.Sinks[0].Report(); return err == nil && r.Packets > n }
+			}
+			b.await(t, "packets arrive", arrived(count/10))
 			check(t, b.far.SetDown("u0"))
 			b.await(t, "m1 alone carries packets", b.uses("m1"))
+			b.await(t, "packets arrive by it", arrived(count/3))
 			check(t, b.far.SetUp("u0"))
+			if mode != "active-backup" {
+				b.await(t, "both carry packets again", b.uses("m0", "m1"))
+			}
 			sent := load.Wait()
-			_, at := load.Received(t, func() uint64 { return 0 })
+			b.await(t, "the last packet", func() bool { r, err := load.Sinks[0].Report(); return err == nil && r.NextSeq >= sent })
 			r, err := load.Sinks[0].Report()
 			check(t, err)
-			t.Logf("sent %d, arrived %d, lost %d, reordered %d, duplicates %d", sent, at[0], sent-at[0], r.Reordered, r.Duplicates)
+			lost := sent - r.Unique()
+			t.Logf("sent %d, lost %d, reordered %d, duplicates %d", sent, lost, r.Reordered, r.Duplicates)
 			if r.Reordered != 0 || r.Duplicates != 0 {
 				t.Errorf("%d packets overtook others of their flow, %d came twice", r.Reordered, r.Duplicates)
 			}
+			// What is lost was on its way by the member that was cut: the kernel dropped it there, behind the switch or in front of the far end.
+			if most := b.lostBy("m0") + far.lostBy("u0"); lost > most {
+				t.Errorf("%d packets are lost, of which %d at the member", lost, most)
+			}
+			check(t, transfer(b.near, host, there, 1<<20))
 			b.stopBond(t)
+			if far != nil {
+				far.stopBond(t)
+			}
 		})
+	}
+}
+
+// lostBy is how many packets were lost at a port, after the switch has sent them, before it received them, or as it was down.
+func (b *bondBed) lostBy(name string) (n uint64) {
+	if b == nil {
+		return 0
+	}
+	for _, p := range b.Report().Ports {
+		if p.Name == name {
+			n += p.LinkTxDrops + p.TxUnsent + p.RxDropped + p.RxRingFull + p.RxNoFrame + p.LinkRxErrors
+		}
+		for reason, count := range p.Dropped {
+			if reason == "port_down" {
+				n += count
+			}
+		}
+	}
+	return n
+}
+
+// TestBondRefused: members with different MTUs are refused by one sentence.
+func TestBondRefused(t *testing.T) {
+	b := newBondBed(t, "mode = \"balance-xor\"")
+	check(t, b.ns.SetMTU("m1", 1400))
+	c, err := config.Load(b.file)
+	check(t, err)
+	err = b.ns.Do(func() error {
+		n, err := New(c, Options{File: b.file})
+		if err == nil {
+			_ = n.Close()
+		}
+		return err
+	})
+	want := "port bond0: its members m0 and m1 have MTUs of 1500 and 1400 bytes: set them equal (ip link set INTERFACE mtu)"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }

@@ -36,6 +36,8 @@ type Graph struct {
 	Routes int
 	// Cold frames: nothing of a packet is in a cache.
 	Cold bool
+	// Bonded: each port is the one member of a bond, b0 and b1, of which stages know.
+	Bonded bool
 	// Slow to set up: left out by Config.Quick.
 	Slow bool
 	// Hash is the switch's family of hashes.
@@ -62,6 +64,8 @@ var Graphs = append([]Graph{
 	{Name: "parse_patch", Stages: []string{"parse", "patch"}, Flows: 10_000, Stations: 2},
 	{Name: "parse_patch_1M", Stages: []string{"parse", "patch"}, Flows: 1_000_000, Stations: 2},
 	{Name: "parse_patch_10M", Stages: []string{"parse", "patch"}, Flows: 10_000_000, Stations: 2},
+	{Name: "parse_bond_patch_off", Stages: []string{"parse", "bond", "patch", "distribute"}, Flows: 10_000, Stations: 2},
+	{Name: "parse_bond_patch", Stages: []string{"parse", "bond", "patch", "distribute"}, Flows: 10_000, Stations: 2, Bonded: true},
 	{Name: "parse_patch_cold", Stages: []string{"parse", "patch"}, Flows: 1_000_000, Stations: 2, Cold: true},
 	{Name: "parse_hashes_patch", Stages: []string{"parse", "hashes", "patch"}, Flows: 1_000_000, Stations: 2},
 	{Name: "parse_crc_patch", Stages: []string{"parse", "hashes", "patch"}, Flows: 1_000_000, Stations: 2, Hash: hash.CRC},
@@ -150,7 +154,26 @@ func (g Graph) configs() map[string]any {
 	if g.Routes > 0 {
 		all["l3"] = g.router()
 	}
+	if g.Bonded {
+		all["patch"] = patchOf([]string{"b0", "b1"})
+	}
 	return all
+}
+
+// env is what the graph's modules get, for so many workers.
+func (g Graph) env(workers int) pipeline.Env {
+	env := newEnv([]string{"p0", "p1"}, workers, g.Hash)
+	if !g.Bonded {
+		return env
+	}
+	for i := range env.Ports {
+		p := &env.Ports[i]
+		p.Name, p.Member, p.Of = "", p.Name, uint16(len(env.Ports)+i)
+	}
+	for _, name := range []string{"b0", "b1"} {
+		env.Ports = append(env.Ports, pipeline.Port{Name: name, MaxFrame: 1514, Bond: pipeline.Bond{Mode: pipeline.BalanceXOR, MinLinks: 1}})
+	}
+	return env
 }
 
 // patchOf joins the first two ports.

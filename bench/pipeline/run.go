@@ -105,7 +105,7 @@ func measureGraphs(ctx context.Context, c *Config, steps *progress, out *bench.R
 
 // open builds the graph and teaches it its addresses.
 func (g Graph) open(ctx context.Context, r *ring, seed uint64) (*row, error) {
-	chain, err := newChain(g.Stages, g.configs(), newEnv([]string{"p0", "p1"}, 1, g.Hash))
+	chain, err := newChain(g.Stages, g.configs(), g.env(1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", g.Name, err)
 	}

@@ -95,6 +95,8 @@ func (s *Stage) graphs() ([]stageGraph, error) {
 		with = []string{"parse", "tunnel", "patch", "encap"}
 	case "vlan", "tag":
 		with = []string{"parse", "vlan", "patch", "tag"}
+	case "bond", "distribute":
+		with = []string{"parse", "bond", "patch", "distribute"}
 	case "irb": // with the router, without which there is none
 		without, with = []string{"parse", "l2"}, []string{"parse", "l2", "l3", "irb"}
 	}

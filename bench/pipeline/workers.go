@@ -211,7 +211,7 @@ func startSwitch(ctx context.Context, cores []int, queues int, load *workerLoad)
 		}
 	}()
 	g := load.graph
-	chain, err := newChain(g.Stages, g.configs(), newEnv([]string{"p0", "p1"}, len(cores), g.Hash))
+	chain, err := newChain(g.Stages, g.configs(), g.env(len(cores)))
 	if err != nil {
 		return nil, err
 	}

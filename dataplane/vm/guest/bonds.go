@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -63,8 +63,11 @@ func (r *running) makeBond() error {
 		return err
 	}
 	h.mac, h.device = mac.String(), hostBond
-	return errors.Join(h.SetUp(hostInterface), h.SetUp(secondNIC), h.SetUp(hostBond),
-		h.AddAddress(hostBond, bondAddresses[1]), r.hosts[0].AddAddress(hostInterface, bondAddresses[0]))
+	if !r.bonded { // the first host keeps its address
+		r.bonded = true
+		err = r.hosts[0].AddAddress(hostInterface, bondAddresses[0])
+	}
+	return errors.Join(err, h.SetUp(hostInterface), h.SetUp(secondNIC), h.SetUp(hostBond), h.AddAddress(hostBond, bondAddresses[1]))
 }
 
 // undoBond puts the NICs back.
@@ -97,17 +100,30 @@ func (r *running) linksOf() (linux, ours int, err error) {
 	if b, ok := link.(*netlink.Bond); ok && b.AdInfo != nil {
 		linux = b.AdInfo.NumPorts
 	}
-	out, err := weir("ctl", "--socket", bondSwitch.socket(), "show", "ports")
-	for line := range strings.Lines(string(out)) {
-		if _, members, found := strings.Cut(line, "lacp, members "); found {
-			ours = len(strings.Split(members, ","))
+	out, err := weir("ctl", "--socket", bondSwitch.socket(), "show", "bonds", "--json")
+	if err != nil {
+		return 0, 0, err
+	}
+	var answer struct {
+		Bonds []struct{ Members []struct{ Active bool } }
+	}
+	if err := json.Unmarshal(out, &answer); err != nil {
+		return 0, 0, fmt.Errorf("the bonds: %w: %s", err, out)
+	}
+	for _, b := range answer.Bonds {
+		for _, m := range b.Members {
+			if m.Active {
+				ours++
+			}
 		}
 	}
-	return linux, ours, err
+	return linux, ours, nil
 }
 
 // awaitLinks waits until both sides have so many links.
 func (r *running) awaitLinks(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
 	var linux, ours int
 	for ctx.Err() == nil {
 		var err error
@@ -119,7 +135,16 @@ func (r *running) awaitLinks(ctx context.Context, n int) error {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return fmt.Errorf("Linux has %d links in its bond and the switch %d, not %d: %w %s", linux, ours, n, ctx.Err(), r.showPorts())
+	return fmt.Errorf("Linux has %d links in its bond and the switch %d, not %d: %w %s", linux, ours, n, ctx.Err(), r.showBonds())
+}
+
+// showBonds is what the switch says of its bond, for a failure.
+func (r *running) showBonds() string {
+	out, err := weir("ctl", "--socket", bondSwitch.socket(), "show", "bonds")
+	if err != nil {
+		return err.Error()
+	}
+	return string(out) + r.showPorts()
 }
 
 // cutPackets is how many packets are sent while a cable is cut.

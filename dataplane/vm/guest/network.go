@@ -42,6 +42,8 @@ type network struct {
 	ports *netns.Namespace
 	hosts [2]host
 	runs  int // of numbered packets
+	// bonded: the first host has its address of the test bond.
+	bonded bool
 }
 
 // newNetwork finds the NICs by their addresses, or makes pairs of veth, and gives the hosts their addresses.
