@@ -169,16 +169,33 @@ audit = ""
 metrics = ""
 `
 
-// bonded has a switch with a bond at the far end, and a host behind it.
-func (b *bondBed) bonded(t *testing.T, bond string) (*netnstest.Host, *bondBed) {
+// farBed is the far end with a host, for a switch.
+func (b *bondBed) farBed(t *testing.T) (*netnstest.Host, *bondBed) {
 	t.Helper()
 	far := &bondBed{bed: &bed{ns: b.far, dir: t.TempDir()}}
 	far.file = far.dir + "/far.toml"
 	for _, u := range []string{"u0", "u1"} {
 		check(t, b.far.SetSwitchOffloads(u))
 	}
-	host := netnstest.NewHost(t, prefix, netnstest.Port{Namespace: b.far, Name: "h0"})
+	return netnstest.NewHost(t, prefix, netnstest.Port{Namespace: b.far, Name: "h0"}), far
+}
+
+// bonded has a switch with a bond at the far end, and a host behind it.
+func (b *bondBed) bonded(t *testing.T, bond string) (*netnstest.Host, *bondBed) {
+	t.Helper()
+	host, far := b.farBed(t)
 	far.write(t, strings.ReplaceAll(farSwitch, "$BOND", bond))
+	far.start(t)
+	return host, far
+}
+
+// switched has a switch at the far end that knows no bond, and a host behind it.
+func (b *bondBed) switched(t *testing.T) (*netnstest.Host, *bondBed) {
+	t.Helper()
+	host, far := b.farBed(t)
+	plain, control, _ := strings.Cut(farSwitch, "[[port]]\nname")
+	_, control, _ = strings.Cut(control, "$BOND\n")
+	far.write(t, strings.Replace(plain, `"parse", "bond", "l2", "distribute"`, `"parse", "l2"`, 1)+control)
 	far.start(t)
 	return host, far
 }
@@ -193,7 +210,8 @@ func TestMemberLost(t *testing.T) {
 			var far *bondBed
 			all := []string{"m0", "m1"}
 			if mode == "active-backup" {
-				host, all = b.bridged(t), all[:1]
+				host, far = b.switched(t)
+				all = all[:1]
 			} else {
 				host, far = b.bonded(t, fmt.Sprintf("mode = %q", mode))
 			}
@@ -201,7 +219,7 @@ func TestMemberLost(t *testing.T) {
 			address(t, b.near, "10.9.0.1/24")
 			there := address(t, host, "10.9.0.2/24")
 			b.await(t, "all members carry packets", b.uses(all...))
-			if far != nil {
+			if mode != "active-backup" {
 				far.await(t, "all members carry packets at the far end", far.uses("u0", "u1"))
 			}
 			check(t, transfer(b.near, host, there, 1<<20))
@@ -234,18 +252,13 @@ func TestMemberLost(t *testing.T) {
 			}
 			check(t, transfer(b.near, host, there, 1<<20))
 			b.stopBond(t)
-			if far != nil {
-				far.stopBond(t)
-			}
+			far.stopBond(t)
 		})
 	}
 }
 
 // lostBy is how many packets were lost at a port, after the switch has sent them, before it received them, or as it was down.
 func (b *bondBed) lostBy(name string) (n uint64) {
-	if b == nil {
-		return 0
-	}
 	for _, p := range b.Report().Ports {
 		if p.Name == name {
 			n += p.LinkTxDrops + p.TxUnsent + p.RxDropped + p.RxRingFull + p.RxNoFrame + p.LinkRxErrors

@@ -58,7 +58,8 @@ type member struct {
 	lost     uint64 // times that it was used, and its use ended
 
 	lacp   *lacp.Port // of a bond with LACP
-	agreed bool       // what lacp said last: packets may go by it
+	agreed bool       // what lacp said last: packets may leave by it
+	takes  bool       // and are taken there
 }
 
 // formerTime is how long what was on its way to the former member of an active-backup bond is taken, and flows move to the new one where they pause.
@@ -131,7 +132,7 @@ func (g *group) join(system lacp.System, now time.Time) {
 		}
 		one.lacp.SetUp(one.up, now)
 		if !one.up {
-			one.agreed = false
+			one.agreed, one.takes = false, false
 		}
 	}
 }
@@ -224,9 +225,10 @@ func (g *group) choose(now time.Time) (use []uint16) {
 	}
 	for _, m := range g.members {
 		m.receives = everything // of a link that is down: what it still had
-		if good := m.up && (m.lacp == nil || m.agreed); good {
+		if m.up && (m.lacp == nil || m.agreed) {
 			use = append(use, m.port)
-		} else if m.up {
+		}
+		if m.up && m.lacp != nil && !m.takes {
 			m.receives = nothing
 		}
 	}
@@ -339,8 +341,8 @@ func (g *group) speak(now time.Time, out *[]originated) (changed bool) {
 	}
 	pdus := g.lacp.Step(now)
 	for _, one := range g.members {
-		if active := one.lacp.Active(); active != one.agreed {
-			one.agreed, changed = active, true
+		if active, takes := one.lacp.Active(), one.lacp.Takes(); active != one.agreed || takes != one.takes {
+			one.agreed, one.takes, changed = active, takes, true
 		}
 		for i, p := range g.lacp.Ports {
 			if p == one.lacp && pdus[i] != nil {

@@ -7,7 +7,7 @@
 //	                                  │
 //	                              Transmit (6.4.16) ──> at most 3 LACPDUs in a second
 //
-// The mux machine is that with coupled control (figure 6-22): a port collects and distributes, or does neither. The aggregator has the
+// The mux machine is that with independent control (figure 6-21): a port sends once the partner takes. The aggregator has the
 // link aggregation group that it has, for as long as a port of it is there; then the one with the most ports. So a port whose partner
 // changes takes none of the others along. A port whose partner does not speak LACP carries nothing.
 //

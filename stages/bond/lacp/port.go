@@ -29,20 +29,21 @@ func (s RxState) String() string {
 	return [...]string{"PORT_DISABLED", "EXPIRED", "DEFAULTED", "CURRENT"}[s]
 }
 
-// MuxState is that of the mux machine with coupled control (figure 6-22).
+// MuxState is that of the mux machine with independent control (figure 6-21).
 type MuxState uint8
 
-// The states.
+// The states, in the order in which a port comes to carry packets.
 const (
 	Detached MuxState = iota
 	Waiting
 	Attached
-	CollectingDistributing
+	MuxCollecting
+	MuxDistributing
 )
 
 // String names the state as the standard does.
 func (s MuxState) String() string {
-	return [...]string{"DETACHED", "WAITING", "ATTACHED", "COLLECTING_DISTRIBUTING"}[s]
+	return [...]string{"DETACHED", "WAITING", "ATTACHED", "COLLECTING", "DISTRIBUTING"}[s]
 }
 
 // Port is a port of an aggregator.
@@ -59,6 +60,7 @@ type Port struct {
 	periodic time.Time // when periodic_timer ends; zero while there is no periodic transmission
 	fast     bool      // what periodic was set for
 	wait     time.Time // when wait_while_timer ends
+	waited   bool      // it has
 	ntt      bool      // need to transmit
 	sends    limit     // of maxTransmits
 	answers  limit     // of maxResponses
@@ -70,7 +72,7 @@ type Counters struct {
 	Received, Sent     uint64 // LACPDUs
 	Markers, Responses uint64 // marker PDUs received, and answered
 	Changes            uint64 // other partners than before
-	Joined, Left       uint64 // begins and ends of COLLECTING_DISTRIBUTING
+	Joined, Left       uint64 // begins and ends of DISTRIBUTING
 }
 
 // Aggregator is the ports of one bond.
@@ -199,7 +201,8 @@ func (a *Aggregator) Step(now time.Time) [][]byte {
 	a.selection(now)
 	out := make([][]byte, len(a.Ports))
 	for i, p := range a.Ports {
-		p.mux(now)
+		p.waited = !now.Before(p.wait)
+		p.mux()
 		p.periodically(now)
 		out[i] = p.transmit(now)
 	}
@@ -271,11 +274,12 @@ func (a *Aggregator) choose() (best group, ok bool) {
 	return best, most > 0
 }
 
-// mux is the mux machine with coupled control.
-func (p *Port) mux(now time.Time) {
+// mux is the mux machine with independent control. A partner with coupled control sends as soon as it knows that the port is in sync, which it
+// is from ATTACHED on: so packets are taken from there on ([Port.Takes]), and none is lost between.
+func (p *Port) mux() {
 	for {
 		before := p.Mux
-		sync := p.Partner.State.Has(Synchronization)
+		good := p.Selected && p.Partner.State.Has(Synchronization)
 		switch p.Mux {
 		case Detached:
 			if p.Selected {
@@ -284,7 +288,7 @@ func (p *Port) mux(now time.Time) {
 		case Waiting:
 			if !p.Selected {
 				p.detach()
-			} else if !now.Before(p.wait) {
+			} else if p.waited {
 				p.Mux = Attached
 				p.Actor.State |= Synchronization
 				p.ntt = true
@@ -292,17 +296,27 @@ func (p *Port) mux(now time.Time) {
 		case Attached:
 			if !p.Selected {
 				p.detach()
-			} else if sync {
-				p.Mux = CollectingDistributing
-				p.Actor.State |= Collecting | Distributing
+			} else if good {
+				p.Mux = MuxCollecting
+				p.Actor.State |= Collecting
+				p.ntt = true
+			}
+		case MuxCollecting:
+			if !good {
+				p.Mux = Attached
+				p.Actor.State &^= Collecting
+				p.ntt = true
+			} else if p.Partner.State.Has(Collecting) {
+				p.Mux = MuxDistributing
+				p.Actor.State |= Distributing
 				p.ntt = true
 				p.Joined++
 			}
-		case CollectingDistributing:
-			if !p.Selected || !sync {
+		case MuxDistributing:
+			if !good || !p.Partner.State.Has(Collecting) {
 				p.Left++
-				p.Mux = Attached
-				p.Actor.State &^= Collecting | Distributing
+				p.Mux = MuxCollecting
+				p.Actor.State &^= Distributing
 				p.ntt = true
 			}
 		}
@@ -352,5 +366,8 @@ func (p *Port) transmit(now time.Time) []byte {
 	return (&PDU{p.Actor, p.Partner}).Append(nil)
 }
 
-// Active reports whether packets leave by a port, and are taken there.
-func (p *Port) Active() bool { return p.Mux == CollectingDistributing }
+// Active reports whether packets leave by a port.
+func (p *Port) Active() bool { return p.Mux == MuxDistributing }
+
+// Takes reports whether packets that arrive at a port are taken.
+func (p *Port) Takes() bool { return p.Mux >= Attached }
