@@ -74,6 +74,7 @@ type shapedQueue struct {
 	mask    uint32
 	head    uint32 // the first that waits
 	tail    uint32 // behind the last
+	waiting int    // frames of those
 	blocked packet.Reason
 	batch   *packet.Batch
 	idx     [packet.BatchSize]uint16
@@ -85,6 +86,7 @@ func (q *shapedQueue) Transmit(b *packet.Batch, idx []uint16) int {
 	for _, i := range idx[:n] {
 		q.fifo[q.tail&q.mask] = b.Pkts[i]
 		q.tail++
+		q.waiting += q.frames.Pool().FramesOf(&b.Pkts[i])
 	}
 	q.drain()
 	return n
@@ -104,13 +106,18 @@ func (q *shapedQueue) drain() {
 		if n == 0 {
 			return
 		}
-		bytes := granted
+		bytes, frames := granted, 0
 		q.batch.Pkts = q.batch.Pkts[:0]
 		for k := range n {
 			q.batch.Pkts = append(q.batch.Pkts, q.fifo[(q.head+uint32(k))&q.mask])
 			q.idx[k] = uint16(k)
+			frames += q.frames.Pool().FramesOf(&q.batch.Pkts[k])
 		}
 		taken := q.Queue.Transmit(q.batch, q.idx[:n])
+		for _, i := range q.idx[taken:n] {
+			frames -= q.frames.Pool().FramesOf(&q.batch.Pkts[i])
+		}
+		q.waiting -= frames
 		for _, i := range q.idx[:taken] {
 			bytes -= q.cost(&q.batch.Pkts[i])
 		}
@@ -164,7 +171,7 @@ func (q *shapedQueue) Service() bool {
 }
 
 // Depth implements Queue: what waits for the rate, and what waits behind it.
-func (q *shapedQueue) Depth() int { return int(q.tail-q.head) + q.Queue.Depth() }
+func (q *shapedQueue) Depth() int { return q.waiting + q.Queue.Depth() }
 
 // Rehome implements Rehomer.
 func (q *shapedQueue) Rehome(frames *packet.Cache) {
@@ -177,6 +184,7 @@ func (q *shapedQueue) Rehome(frames *packet.Cache) {
 // Close implements Queue.
 func (q *shapedQueue) Close() (Rest, error) {
 	waiting := int(q.tail - q.head)
+	q.waiting = 0
 	for ; q.head != q.tail; q.head++ {
 		q.frames.FreePacket(&q.fifo[q.head&q.mask])
 	}

@@ -158,3 +158,38 @@ func TestShapeDoesNotAllocate(t *testing.T) {
 		t.Errorf("a packet allocates %v times", n)
 	}
 }
+
+// TestShapeFrames: what waits for the rate is counted by its frames, as in all queues.
+func TestShapeFrames(t *testing.T) {
+	c := DefaultConfig()
+	c.RateBits, c.QueuePackets = 8_000_000, 64
+	s := newShaped(t, c, 0)
+	s.offer(t, 2)
+	p := s.b.Append()
+	var addrs [3]uint64
+	if n := s.cache.Alloc(addrs[:]); n != len(addrs) {
+		t.Fatal("no free frame")
+	}
+	p.Addr, p.WireLen = addrs[0], 1000
+	for _, a := range addrs[1:] {
+		p.Next = s.pool.Link(a, 300, p.Next)
+	}
+	if taken := s.Transmit(s.b, []uint16{0}); taken != 1 || s.Depth() != 5 {
+		t.Errorf("took %d, %d frames wait", taken, s.Depth())
+	}
+	s.b.Reset()
+	for _, step := range []struct{ room, depth int }{{1, 4}, {1, 3}, {1, 0}} {
+		s.now += 1e9
+		s.witness.room = step.room
+		if s.Service(); s.Depth() != step.depth {
+			t.Errorf("%d frames wait, want %d", s.Depth(), step.depth)
+		}
+	}
+	if rest, err := s.Close(); err != nil || rest != (Rest{}) {
+		t.Errorf("%+v, %v", rest, err)
+	}
+	s.cache.Close()
+	if census := s.pool.Census(); s.pool.Free() != 512 || census.Faults != 0 {
+		t.Errorf("%+v", census)
+	}
+}

@@ -197,11 +197,7 @@ func (q *xskQueue) ask() {
 
 // fits reports whether all pieces of a chained packet fit into room slots.
 func (q *xskQueue) fits(p *packet.Packet, room int) bool {
-	pieces := 1
-	for link := p.Next; link != 0; pieces++ {
-		_, _, link = q.pool.Next(link)
-	}
-	return pieces <= room
+	return q.pool.FramesOf(p) <= room
 }
 
 // unchain adds the descriptors of a packet's further frames behind n.

@@ -89,7 +89,8 @@ func (w *Worker) lines(b *packet.Batch, inQueue uint8) {
 		ahead := l.device.wait(l.waiting.Ahead, l.waiting.Left, w.now)
 		for c := range l.seen.Depth {
 			l.seen.Depth[c] = l.waiting.Held[c] + l.waiting.Ahead
-			l.seen.Wait[c] = ahead + l.drains[c].wait(l.waiting.Held[c], l.waiting.Joined[c], w.now)
+			wait := l.drains[c].wait(l.waiting.Held[c], l.waiting.Joined[c], w.now)
+			l.seen.Wait[c] = packet.Wait{First: ahead.First + wait.First, Each: max(wait.Each, ahead.Each)}
 		}
 		b.Lines[p] = &l.seen
 	}

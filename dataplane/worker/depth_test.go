@@ -15,15 +15,18 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
-// probe keeps what it sees of each packet. It is for switches of one worker, and
-// read by Worker.Do.
-type probe struct{ seen []sighting }
+// probe keeps what it sees of each packet, or of those that came by the first port alone. It is for switches of one worker, or
+// of one worker that receives by the first port, and read by Worker.Do.
+type probe struct {
+	seen  []sighting
+	first bool
+}
 
 type sighting struct {
 	port         uint16
 	arrival, now int64
 	depth        []uint32
-	wait         []int64
+	wait         []packet.Wait
 }
 
 func (*probe) Role() pipeline.Role        { return pipeline.RoleParse }
@@ -32,6 +35,9 @@ func (p *probe) Stage(int) pipeline.Stage { return p }
 func (p *probe) Process(b *packet.Batch) {
 	for i := range b.Pkts {
 		k := &b.Pkts[i]
+		if p.first && k.InPort != 0 {
+			continue
+		}
 		p.seen = append(p.seen, sighting{k.InPort, k.Arrival, b.Now, slices.Clone(b.Depth), slices.Clone(b.Wait)})
 	}
 }

@@ -14,14 +14,16 @@ type outlet struct {
 	port     uint16 // of queue
 	maxFrame uint32
 
-	n     int
-	idx   []uint16 // the first n are the batch's packets to send here
-	bytes uint64
-	large bool   // a packet of idx may have to be cut
-	sent  uint32 // frames that it took, which wraps
-	drain drain
-	lines *lines  // of a queue with classes; nil: it has none
-	_     [8]byte // two lines in all: neighbours in memory are other workers' outlets
+	n       int
+	idx     []uint16 // the first n are the batch's packets to send here
+	bytes   uint64
+	large   bool   // a packet of idx may have to be cut
+	chained bool   // a packet of idx has several frames
+	sent    uint32 // frames that it took, which wraps; packets if they are handed over
+	drain   drain
+	line    *line    // nil: no other worker asks
+	lines   *lines   // of a queue with classes; nil: it has none
+	_       [56]byte // three lines in all: neighbours in memory are other workers' outlets
 }
 
 // dispatch gives each packet of the batch its fate: it is sent, handed over,
@@ -43,8 +45,8 @@ func (w *Worker) dispatch(b *packet.Batch, mixed bool) {
 			continue
 		}
 		o := &w.outlets[w.route[int(p.OutPort)<<queueBits|int(p.InQueue)]]
-		if p.Next != 0 && w.cutter != nil {
-			o.large = true
+		if p.Next != 0 {
+			o.chained, o.large = true, w.cutter != nil
 		}
 		if p.WireLen > o.maxFrame && b.FrameLen(p) > o.maxFrame {
 			w.drop(b, p, packet.ReasonTooLong)
@@ -69,6 +71,7 @@ func (w *Worker) send(b *packet.Batch, o *outlet, mixed bool) {
 	bytes, large := o.bytes, o.large
 	o.n, o.bytes, o.large = 0, 0, false
 	if o.queue == nil {
+		o.chained = false
 		n := o.ring.push(b.Pkts, idx)
 		o.sent += uint32(n)
 		w.loop.HandedOver += uint64(n)
@@ -82,15 +85,28 @@ func (w *Worker) send(b *packet.Batch, o *outlet, mixed bool) {
 	}
 	if large {
 		w.sendLarge(b, o, idx, mixed)
-		return
+	} else {
+		w.transmit(b, o, idx, bytes, mixed)
 	}
-	w.transmit(b, o, idx, bytes, mixed)
+	o.chained = false
+}
+
+// moreFrames is how many frames packets have beside their first ones.
+func moreFrames(b *packet.Batch, idx []uint16) (n int) {
+	for _, i := range idx {
+		n += b.Pool().FramesOf(&b.Pkts[i]) - 1
+	}
+	return n
 }
 
 // transmit sends by a queue of the worker's own.
 func (w *Worker) transmit(b *packet.Batch, o *outlet, idx []uint16, bytes uint64, mixed bool) {
 	first := &b.Pkts[idx[0]]
 	inPort := first.InPort
+	more := 0
+	if o.chained && len(w.batch.Wait) != 0 {
+		more = moreFrames(b, idx) // the queue owns them afterwards
+	}
 	taken := o.queue.Transmit(b, idx)
 	for taken < len(idx) {
 		// The kernel sends in our own time in copy mode, so a service frees
@@ -105,11 +121,14 @@ func (w *Worker) transmit(b *packet.Batch, o *outlet, idx []uint16, bytes uint64
 	if taken < len(idx) && o.lines != nil {
 		o.lines.queue.Dropped(b, idx[taken:])
 	}
+	if more != 0 {
+		more -= moreFrames(b, idx[taken:])
+	}
 	for _, i := range idx[taken:] {
 		bytes -= uint64(b.Pkts[i].WireLen)
 		w.drop(b, &b.Pkts[i], o.queue.Refusal())
 	}
-	o.sent += uint32(taken)
+	o.sent += uint32(taken + more)
 	c := &w.counters[o.port]
 	c.transmitted += uint64(taken)
 	c.transmittedBytes += bytes

@@ -433,8 +433,9 @@ func (w *Worker) exchange(k int, q port.Queue) (old port.Queue) {
 	old, r.queue, r.ended = r.queue, q, false
 	r.sleeper, _ = q.(port.Sleeper)
 	w.pollFDs[k+1] = pollFD(q)
-	w.outlets[r.outlet].queue = q
-	w.exchangeLines(&w.outlets[r.outlet], q)
+	o := &w.outlets[r.outlet]
+	o.queue, o.drain = q, drain{} // another line, at another speed
+	w.exchangeLines(o, q)
 	return old
 }
 

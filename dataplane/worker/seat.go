@@ -127,7 +127,9 @@ func (w *Worker) seat(n, cacheBound int) {
 		w.batch.Depth = make([]uint32, n)
 	}
 	if pipeline.Needs(w.sw.chain)&packet.NeedWait != 0 {
-		w.batch.Wait = make([]int64, n)
+		w.batch.Wait = make([]packet.Wait, n)
+		w.far = append(w.far, make([]*line, n<<queueBits-len(w.far))...)
+		w.shows = len(w.sw.workers) > 1 && !w.sw.arrival
 	}
 	if old := w.batch.Lines; len(old) != 0 {
 		w.batch.Lines = make([]*packet.Lines, n)
@@ -163,7 +165,29 @@ func (s *Switch) connect(number, queues int, name string) error {
 		}
 		w.Do(func() { w.routeTo(number, owners, name) })
 	}
+	s.showLines(number, queues)
 	return nil
+}
+
+// showLines gives each worker the lines of a port's queues that are other workers', where packets wait that it hands over (routeTo).
+func (s *Switch) showLines(number, queues int) {
+	lines := make([]*line, queues)
+	for q, slot := range s.slots(number, queues) {
+		slot.w.Do(func() { lines[q] = slot.w.outlets[slot.w.queues[slot.k].outlet].line })
+	}
+	for _, w := range s.workers {
+		w.Do(func() {
+			if len(w.far) == 0 {
+				return // no stage asks
+			}
+			for in := range 1 << queueBits {
+				at := number<<queueBits | in
+				if w.far[at] = nil; w.outlets[w.route[at]].queue == nil {
+					w.far[at] = lines[in%queues]
+				}
+			}
+		})
+	}
 }
 
 // ownerOf is the worker of a queue, where earlier ports have opened so many.
@@ -180,7 +204,11 @@ func (w *Worker) adopt(number, queue int) {
 	w.queues = append(w.queues, rxQueue{queue: q, port: uint16(number), number: uint8(queue), outlet: uint16(len(w.outlets))})
 	w.names = append(w.names, "")
 	w.pollFDs = append(w.pollFDs, pollFD(q))
-	w.outlets = append(w.outlets, outlet{queue: q, port: uint16(number), maxFrame: ^uint32(0), idx: make([]uint16, cap(w.batch.Pkts))})
+	o := outlet{queue: q, port: uint16(number), maxFrame: ^uint32(0), idx: make([]uint16, cap(w.batch.Pkts))}
+	if w.shows {
+		o.line = new(line)
+	}
+	w.outlets = append(w.outlets, o)
 }
 
 // join makes the ring from one worker to another: first its end, then its

@@ -34,6 +34,8 @@ type Worker struct {
 	rings   []*handoff // incoming, by producing worker; nil from itself
 	outlets []outlet
 	route   []uint16           // (out port << queueBits | in queue) -> outlet
+	far     []*line            // as route, of packets that are handed over: where they will wait; only if a stage needs it
+	shows   bool               // other workers need to know of this one's lines
 	peers   map[*Worker]uint16 // the outlets to other workers
 
 	clock    clock.Clock
@@ -248,6 +250,9 @@ func (w *Worker) receive(q *rxQueue) int {
 	w.loop.Batches++
 	w.loop.Packets += uint64(n)
 	w.dispatch(b, false)
+	if w.shows {
+		w.show(w.now)
+	}
 	return n
 }
 
@@ -274,16 +279,23 @@ func (w *Worker) enter(b *packet.Batch, port uint16) {
 
 // takeOver sends what other workers handed over.
 func (w *Worker) takeOver() int {
-	total := 0
+	total, now := 0, int64(0)
 	for _, h := range w.rings {
 		if h == nil {
 			continue
 		}
 		if n := h.pop(w.taken); n != 0 {
+			if w.shows {
+				now = w.clock.Now()
+				w.look(now)
+			}
 			total += n
 			w.loop.TakenOver += uint64(n)
 			w.dispatch(w.taken, true)
 		}
+	}
+	if now != 0 {
+		w.show(now)
 	}
 	return total
 }

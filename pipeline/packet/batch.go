@@ -29,9 +29,10 @@ type Batch struct {
 	// or the ring to the worker that owns one. Only if a stage needs it (NeedDepth), else
 	// empty; and empty where no worker runs the graph.
 	Depth []uint32
-	// Wait is, by output port, how long a packet that joins such a queue now will wait there, ns, as far as what left it of late says. It is
-	// for stages that need it (NeedWait), as Depth is.
-	Wait []int64
+	// Wait is, by output port, how long packets that join such a queue now will wait there, as far as what left it of late says. It is
+	// for stages that need it (NeedWait), as Depth is. For a port of another worker it is the wait in the ring to that worker, and in
+	// that worker's transmit queue.
+	Wait []Wait
 	// Lines are, by output port, the queues of one with classes, nil for the others: its packets wait there by class, which Depth and Wait
 	// of the port know nothing of. It is for stages that need these, and empty where no port has classes.
 	Lines []*Lines
@@ -47,6 +48,13 @@ type Batch struct {
 
 	_ [64]byte // what lies behind in memory is another worker's batch
 }
+
+// Wait is how long packets of a batch will wait in a queue: the first that joins it, and how much longer each one after it, ns. Both are 0 where
+// nothing waits in the queue, and at most MaxWait.
+type Wait struct{ First, Each int64 }
+
+// MaxWait bounds Wait.First, and what 256 packets that join a queue wait longer: one minute, in ns.
+const MaxWait = 60_000_000_000
 
 // returned is a packet that a stage held back from an earlier batch, by its frame: stages move
 // packets within these, and in the batch.

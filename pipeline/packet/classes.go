@@ -52,9 +52,9 @@ func (c *Classifier) Class(mem []byte, p *Packet) uint8 {
 type Lines struct {
 	*Classifier
 	// Depth is how many frames wait in front of a packet that joins a class now: those of its class, and those that the device has
-	// of all classes. Wait is how long it will wait for these, ns, as far as what left of late says.
+	// of all classes. Wait is how long it will wait for these, as far as what left of late says.
 	Depth [MaxClasses]uint32
-	Wait  [MaxClasses]int64
+	Wait  [MaxClasses]Wait
 	// Room is how many frames a class holds at most.
 	Room [MaxClasses]uint32
 }

@@ -121,6 +121,15 @@ func (p *Pool) Base(addr uint64) uint64 { return addr &^ (p.frameSize - 1) }
 // Index returns the number of the frame that holds the byte at addr.
 func (p *Pool) Index(addr uint64) uint32 { return uint32(addr >> p.shift) }
 
+// FramesOf is how many frames a packet has. For the owner of its frames.
+func (p *Pool) FramesOf(pkt *Packet) int {
+	n := 1
+	for link := pkt.Next; link != 0; n++ {
+		link = p.next[link-1]
+	}
+	return n
+}
+
 // Next returns the address and length of the piece that continues a packet in
 // the frame that Packet.Next or an earlier piece named, and the link to the
 // piece behind it, zero at the end.

@@ -18,7 +18,7 @@ func TestClasses(t *testing.T) {
 		classifier.DSCP(46, 0)
 		lines := &packet.Lines{Classifier: classifier}
 		lines.Depth[0], lines.Depth[1] = 2, 70
-		lines.Wait[0], lines.Wait[1] = 1000, 2_000_000
+		lines.Wait[0].First, lines.Wait[1].First = 1000, 2_000_000
 		lines.Room[0], lines.Room[1] = 8, 100
 		for _, c := range []struct {
 			name                           string
@@ -33,7 +33,7 @@ func TestClasses(t *testing.T) {
 		} {
 			b.Reset()
 			b.Now = n.now
-			b.Depth, b.Wait, b.Lines = []uint32{0, 9}, []int64{0, 500}, c.lines
+			b.Depth, b.Wait, b.Lines = []uint32{0, 9}, []packet.Wait{{}, {First: 500}}, c.lines
 			for _, dscp := range c.dscps {
 				addr, ok := b.Frames.AllocOne()
 				if !ok {

@@ -51,14 +51,15 @@ func (s *stage) locals(b *packet.Batch, i int) (n int) {
 		return 0
 	}
 	out, differ := &s.ports[outPort], uint64(0)
-	now := s.now + out.wait
-	first := uint64(max(0, now-pkts[0].Arrival))
+	leaves, each := s.now+out.wait.First, out.wait.Each // when the first and how much later each one after it
+	now, first := leaves, uint64(max(0, leaves-pkts[0].Arrival))
 	for n < len(pkts) {
 		p := &pkts[n]
 		if p.Reason != 0 || p.InPort != inPort || p.OutPort != outPort || p.Flags.Has(packet.FlagCopy) || p.ID == 0 {
 			break
 		}
 		differ |= uint64(max(0, now-p.Arrival)) ^ first
+		now += each
 		s.ids[n&(encode.BlockSize-1)] = p.ID
 		n++
 	}
@@ -68,7 +69,8 @@ func (s *stage) locals(b *packet.Batch, i int) (n int) {
 	pkts = pkts[:n]
 	s.counters.now[local] += uint64(n)
 	if s.needLatency {
-		out.latency.addEach(pkts, now, first, differ)
+		out.latency.addEach(pkts, leaves, each, first, differ)
+		out.wait.First += each * int64(n)
 	}
 	read := uint8(s.module.read.Load())
 	if read > 0 {
@@ -81,7 +83,7 @@ func (s *stage) locals(b *packet.Batch, i int) (n int) {
 			s.counters.now[unread]++
 			continue
 		}
-		s.seen[pint.HopLatency] = uint64(max(0, now-p.Arrival))
+		s.seen[pint.HopLatency] = uint64(max(0, leaves+each*int64(k)-p.Arrival))
 		s.end(b, p, 0, 1, 0, read)
 	}
 	return n

@@ -30,8 +30,9 @@ func (h *histogram) add(v uint64) {
 	h.highest = max(h.highest, v)
 }
 
-// addEach adds how long each of some packets has waited at a time: as long as the first, if nothing differs.
-func (h *histogram) addEach(pkts []packet.Packet, now int64, first, differ uint64) {
+// addEach adds how long each of some packets has waited when it leaves, the first at a time and each one so much after the one in front: as long
+// as the first, if nothing differs.
+func (h *histogram) addEach(pkts []packet.Packet, leaves, each int64, first, differ uint64) {
 	if differ == 0 {
 		h.counts[bucketOf(first)] += uint64(len(pkts))
 		h.total += uint64(len(pkts))
@@ -39,7 +40,8 @@ func (h *histogram) addEach(pkts []packet.Packet, now int64, first, differ uint6
 		return
 	}
 	for i := range pkts {
-		h.add(uint64(max(0, now-pkts[i].Arrival)))
+		h.add(uint64(max(0, leaves-pkts[i].Arrival)))
+		leaves += each
 	}
 }
 

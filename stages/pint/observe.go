@@ -14,6 +14,9 @@ func (s *stage) followLines(b *packet.Batch) {
 		s.ports[i].lines = nil
 		if i < len(b.Lines) {
 			s.ports[i].lines = b.Lines[i]
+			if l := b.Lines[i]; l != nil {
+				s.ports[i].waits = l.Wait
+			}
 		}
 	}
 }
@@ -81,17 +84,18 @@ func (s *stage) countBatch(b *packet.Batch) {
 // called for every packet that leaves, so that what is measured here is of all.
 func (s *stage) observe(b *packet.Batch, p *packet.Packet, out *port) {
 	v := &s.seen
-	wait, waiting, ring, before := out.wait, out.waiting, out.ring, &out.inBatch
+	wait, waiting, ring, before := &out.wait, out.waiting, out.ring, &out.inBatch
 	if l := out.lines; l != nil { // what waits is of the packet's class
 		c := l.Class(b.Mem, p) & (packet.MaxClasses - 1) // BCE
-		wait, waiting, ring, before = l.Wait[c], uint64(l.Depth[c]), uint64(max(l.Room[c], 1)), &out.inClass[c]
+		wait, waiting, ring, before = &out.waits[c], uint64(l.Depth[c]), uint64(max(l.Room[c], 1)), &out.inClass[c]
 	}
 	v[pint.IngressPort], v[pint.EgressPort] = uint64(p.InPort), uint64(p.OutPort)
 	v[pint.IngressTime] = uint64(p.Arrival)
 	v[pint.EgressUtilisation] = out.used
 	if s.needLatency {
 		// Arrival may be a clock's of another core, or a capture's.
-		latency := uint64(max(0, s.now+wait-p.Arrival))
+		latency := uint64(max(0, s.now+wait.First-p.Arrival))
+		wait.First += wait.Each
 		v[pint.HopLatency] = latency
 		out.latency.add(latency)
 	}

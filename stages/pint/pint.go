@@ -200,11 +200,14 @@ type port struct {
 	use      *encode.Utilisation
 
 	// Of the present batch: packets and bytes that leave here, the packets that
-	// waited before, how long they take (ns), and the use of the link.
+	// waited before, and the use of the link.
 	inBatch, bytes, waiting, used uint64
-	wait                          int64
-	lines                         *packet.Lines             // what waits by class; nil: the port has no classes
-	inClass                       [packet.MaxClasses]uint64 // inBatch by class
+	// How long the batch's next packet will wait to leave here, and how much longer each one after it.
+	wait  packet.Wait
+	lines *packet.Lines // what waits by class; nil: the port has no classes
+	// By class: inBatch, and wait.
+	inClass [packet.MaxClasses]uint64
+	waits   [packet.MaxClasses]packet.Wait
 
 	latency, queue *histogram
 }

@@ -70,7 +70,7 @@ func (s *stage) straight(b *packet.Batch, i int) (r run) {
 	g.mask.Len, g.mask.WireLen = ^uint32(0), ^uint32(0)
 	g.least.OutPort, g.least.InPort, g.least.Flags, g.least.Len = outPort, inPort, runFlag, runBytes
 	g.most.OutPort, g.most.InPort, g.most.Flags, g.most.Len, g.most.WireLen = outPort, inPort, runFlag, ^uint32(0), out.maxFrame
-	g.head, g.now, g.first, g.shift = uint64(t.head), s.now+out.wait, uint64(max(0, s.now+out.wait-pkts[0].Arrival)), uint64(t.shift)
+	g.head, g.now, g.first, g.shift = uint64(t.head), s.now+out.wait.First, uint64(max(0, s.now+out.wait.First-pkts[0].Arrival)), uint64(t.shift)
 	g.bytes, g.differ = 0, 0
 	if wide && len(b.Mem) >= 8 {
 		k := d.N & (encode.BlockSize - 1) // BCE
@@ -81,8 +81,23 @@ func (s *stage) straight(b *packet.Batch, i int) (r run) {
 		r.taken = t.plain(g, pkts, b.Mem)
 	}
 	r.bytes, r.differ = g.bytes, g.differ
+	if out.wait.Each != 0 && s.needLatency {
+		r.differ = inLine(d.Values[pint.HopLatency][d.N:d.N+r.taken], pkts, g.now, out.wait.Each)
+		out.wait.First += out.wait.Each * int64(r.taken)
+	}
 	d.N += r.taken
 	return r
+}
+
+// inLine writes how long packets that leave one after another take, the first at a time and each one so much after the one in front,
+// and how these differ.
+func inLine(waits []uint64, pkts []packet.Packet, leaves, each int64) (differ uint64) {
+	for i := range waits {
+		waits[i] = uint64(max(0, leaves-pkts[i].Arrival))
+		leaves += each
+		differ |= waits[i] ^ waits[0]
+	}
+	return differ
 }
 
 // plain is gather for all processors.

@@ -66,7 +66,7 @@ type transitPacket struct {
 func (n *straightTwin) process(now int64, list []transitPacket) (out [][]byte) {
 	b := n.batch
 	b.Reset()
-	b.Now, b.Depth, b.Wait = now, []uint32{3, 0, 1, 0}, []int64{now % 9000, 0, now % 100_000, 0}
+	b.Now, b.Depth, b.Wait = now, []uint32{3, 0, 1, 0}, waitsAt(now)
 	for i := range list {
 		addr, _ := b.Frames.AllocOne()
 		p := b.Append()
@@ -93,6 +93,11 @@ func (n *straightTwin) process(now int64, list []transitPacket) (out [][]byte) {
 		b.Frames.FreePacket(p)
 	}
 	return out
+}
+
+// waitsAt are the waits of a batch at a time, by output port: packets wait longer the more are in front of them, or not, or do not wait.
+func waitsAt(now int64) []packet.Wait {
+	return []packet.Wait{{First: now % 9000, Each: now % 70}, {}, {First: now % 100_000, Each: now % 2 * 1000}, {First: now % 5000, Each: 20}}
 }
 
 // shimmed is a frame with a shim of the default plan.
@@ -179,18 +184,27 @@ func testStraight(t *testing.T) {
 	}
 }
 
-// TestLatencyHasTheWait: the latency of a hop is the time to the stage and that in the output port's queue, whichever way a packet goes through
-// the stage.
+// TestLatencyHasTheWait: the latency of a hop is the time to the stage and that in the output port's queue, behind the packets of the batch that
+// are in front, whichever way a packet goes through the stage.
 func TestLatencyHasTheWait(t *testing.T) {
 	const now, waited = int64(1e15) + 7, 1000
+	check := func(of string, got *histogram, wait packet.Wait) {
+		t.Helper()
+		want := new(histogram)
+		for i := range int64(3) {
+			want.add(uint64(waited + wait.First + i*wait.Each))
+		}
+		if *got != *want {
+			t.Errorf("%s: %d ns at most of %d packets, want %d of 3", of, got.highest, got.total, want.highest)
+		}
+	}
 	for _, straight := range []bool{true, false} {
-		for out, wait := range []int64{now % 9000, 0, now % 100_000, 0} { // in process; the last port's packets end here
+		for out, wait := range waitsAt(now) { // in process; the last port's packets end here
 			n := newStraightTwin(t, straight)
 			r := rand.New(rand.NewPCG(1, 1))
-			n.process(now, []transitPacket{{frame: shimmed(r, 1), waited: waited, out: uint16(out)}})
-			if got := n.stage.ports[out].latency; got.total != 1 || got.highest != uint64(wait+waited) {
-				t.Errorf("straight %v, port %d: %d ns of %d packets, want %d", straight, out, got.highest, got.total, wait+waited)
-			}
+			p := transitPacket{frame: shimmed(r, 1), waited: waited, out: uint16(out)}
+			n.process(now, []transitPacket{p, p, p})
+			check(fmt.Sprintf("straight %v, port %d", straight, out), n.stage.ports[out].latency, wait)
 		}
 	}
 	n := newChain(t, 1, DefaultConfig(), 1000)
@@ -199,9 +213,7 @@ func TestLatencyHasTheWait(t *testing.T) {
 		t.Fatal("packets from edge to edge are taken one by one")
 	}
 	f := ethernet(0x0800, ipv4(64, 0x4000, 17, udp(1, 2, nil)))
-	n.batch.Wait = []int64{0, 40_000}
-	n.at(0, [][]byte{f, f}, func() int64 { return waited })
-	if got := s.ports[1].latency; got.total != 2 || got.highest != 40_000+waited {
-		t.Errorf("from edge to edge: %d ns of %d packets", got.highest, got.total)
-	}
+	n.batch.Wait = []packet.Wait{{}, {First: 40_000, Each: 300}}
+	n.at(0, [][]byte{f, f, f}, func() int64 { return waited })
+	check("from edge to edge", s.ports[1].latency, n.batch.Wait[1])
 }
