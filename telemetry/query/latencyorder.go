@@ -1,6 +1,10 @@
 package query
 
-import "math"
+import (
+	"math"
+
+	"github.com/weirswitch/weir/telemetry/pint/sink"
+)
 
 // ordered is a sample of a hop: the how manieth packet of the flow with a digest it was, of any hop, by what its code was rounded, and the code.
 type ordered struct {
@@ -51,12 +55,12 @@ func (t *hopTally) refine(c *coding, v *ValueStats, packets uint32, onePath bool
 		weights = t.nearest(packets)
 	}
 	var value func(rank float64) float64
-	if l := newLikeliest(c); l != nil {
+	if l := sink.NewLikeliest(c.codec); l != nil {
 		for i, o := range t.order {
-			l.add(o, weightOf(weights, i))
+			l.Add(o.code, uint64(o.rounding), float64(weightOf(weights, i)))
 		}
-		l.solve()
-		value = l.quantile
+		l.Solve(t.n)
+		value = l.Quantile
 	} else if weights != nil {
 		value = t.between(c, weights)
 	} else {

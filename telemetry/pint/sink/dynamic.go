@@ -40,9 +40,14 @@ func (p *streamsPlan) panes() int {
 func (p *streamsPlan) of(hops int) *streamPlan {
 	if p.byHops[hops] == nil {
 		s := planStream(p.codec, p.frequent, p.space/(hops*p.panes()))
-		s.weighed = p.byOrder && s.exact && !p.frequent && p.space == 0 && p.paneNs == 0
 		if p.space > 0 && p.space < hops*p.panes() {
 			s = planStream(p.codec, p.frequent, 1)
+		}
+		if p.byOrder && !p.frequent && p.paneNs == 0 {
+			s.weighed = s.exact && p.space == 0
+			if !s.exact {
+				s.unit = uint64(hops)
+			}
 		}
 		p.byHops[hops] = &s
 	}
@@ -60,7 +65,7 @@ type hopStreams struct {
 
 // add takes in a code of a hop. A flow whose number of hops changes starts
 // anew: hop i is another switch then.
-func (h *hopStreams) add(p *streamsPlan, hop, hops int, code, timeNs uint64) {
+func (h *hopStreams) add(p *streamsPlan, hop, hops int, code, rounding, timeNs uint64) {
 	if hops != h.hops {
 		*h = hopStreams{streams: make([]stream, hops*p.panes()), hops: hops}
 	}
@@ -71,7 +76,7 @@ func (h *hopStreams) add(p *streamsPlan, hop, hops int, code, timeNs uint64) {
 		}
 	}
 	h.samples++
-	h.streams[at*hops+hop-1].add(p.of(hops), code, h.samples)
+	h.streams[at*hops+hop-1].add(p.of(hops), code, rounding, h.samples)
 }
 
 // pane returns the place of the pane with the number, emptied if it was of an older one;

@@ -15,14 +15,6 @@ const (
 	// exactBits is the largest code that a stream without a bound counts exactly,
 	// with 4 bytes per possible code.
 	exactBits = 12
-	// sketchSamples is the number of samples up to which a sketch stays within its
-	// bytes; every doubling beyond adds a few codes.
-	sketchSamples = 1 << 20
-	// sketchM is the least number of codes of a KLL level, sketchMinK the least k
-	// that the library has.
-	sketchM    = 2
-	sketchMinK = 8
-	sketchMaxK = 4096
 	// counterBytes is what the library's frequent-items sketch takes per place.
 	counterBytes = 18
 	// doubt is the probability with which a bound of an estimate may fail.
@@ -35,19 +27,20 @@ type streamPlan struct {
 	frequent bool
 	exact    bool // counts by code
 	weighed  bool // and weights
-	k        int  // of the KLL sketch
-	tail     int  // codes beside it
-	lgPlaces int  // of the frequent-items sketch
+	keys     keying
+	room     int    // of the sketch, in keys
+	unit     uint64 // of weights in the sketch, in half packets; 0: samples count alike
+	lgPlaces int    // of the frequent-items sketch
 }
 
 // planStream chooses the best way within a number of bytes; 0: no bound. The
-// bytes count codes and counters, as the paper counts them. A sketch has about
-// 200 bytes of its own beside them. Very small budgets get the smallest sketch:
-// about 60 codes.
+// bytes count keys and counters, as the paper counts them. A sketch has about
+// 100 bytes of its own beside them. Very small budgets get the smallest sketch.
 func planStream(c *encode.Codec, frequent bool, bytes int) streamPlan {
-	p := streamPlan{codec: c, frequent: frequent}
+	p := streamPlan{codec: c, frequent: frequent, keys: newKeying(c)}
+	fits := bytes == 0 || 4<<c.Bits() <= bytes
 	switch {
-	case c.Bits() <= exactBits && (bytes == 0 || 4<<c.Bits() <= bytes):
+	case c.Bits() <= exactBits && fits && (frequent || bytes == 0 || !p.keys.rounded()):
 		p.exact = true
 	case frequent:
 		p.lgPlaces = 3
@@ -55,38 +48,14 @@ func planStream(c *encode.Codec, frequent bool, bytes int) streamPlan {
 			p.lgPlaces++
 		}
 	case bytes == 0:
-		p.k, p.tail = 200, tailMost
+		p.room = 1 << 10
 	default:
-		codes := bytes / p.codeBytes()
-		p.tail = min(codes/tailPart, tailMost)
-		codes -= p.tail
-		p.k = sketchMinK
-		for p.k < sketchMaxK && sketchCodes(p.k+1) <= codes {
-			p.k++
-		}
+		p.room = min(max(bytes/p.keys.bytes, leastRoom), mostRoom)
 	}
 	return p
 }
 
-func (p *streamPlan) codeBytes() int {
-	if p.codec.Bits() <= 8 {
-		return 1
-	}
-	return 4
-}
-
-// sketchCodes is how many codes a KLL sketch may hold after sketchSamples:
-// level i from the top has k * (2/3)^i, at least sketchM.
-func sketchCodes(k int) int {
-	levels := max(1, int(math.Ceil(math.Log2(sketchSamples/float64(k)))))
-	n := 0
-	for i, c := 0, float64(k); i < levels; i, c = i+1, c*2/3 {
-		n += max(sketchM, int(math.Ceil(c)))
-	}
-	return n
-}
-
-// stream keeps the sampled codes of one hop in one of four ways. The zero
+// stream keeps the sampled codes of one hop in one of three ways. The zero
 // value is empty.
 type stream struct {
 	n      uint64
@@ -95,20 +64,21 @@ type stream struct {
 	// those that are nearer to it, in order of arrival, than to another one of the hop. Queues change slowly, so that
 	// packets between two samples met what these did. nil: all samples count alike.
 	weights []uint64
-	newest  uint64 // code
+	newest  uint64 // code, or key of a sketch
 	at      uint64 // the newest sample's number, of the samples of all hops of the flow
 	until   uint64 // how many these are
-	small   *sketch[uint8]
-	large   *sketch[uint32]
-	items   *frequencies.LongsSketch
-}
 
-func less[T cmp.Ordered](a, b T) bool { return a < b }
+	sketch keySketch
+	// pending is the part of the newest sample's weight that is known, in half packets, and carry what is left of those of the samples before, which is
+	// less than a unit of the sketch.
+	pending, carry uint64
+
+	items *frequencies.LongsSketch
+}
 
 // start makes the memory. The library's faults are sizes that planStream does
 // not choose.
 func (s *stream) start(p *streamPlan) {
-	var err error
 	switch {
 	case p.exact:
 		s.counts = make([]uint32, 1<<p.codec.Bits())
@@ -116,19 +86,18 @@ func (s *stream) start(p *streamPlan) {
 			s.weights = make([]uint64, 1<<p.codec.Bits())
 		}
 	case p.frequent:
-		s.items, err = frequencies.NewLongsSketch(p.lgPlaces, p.lgPlaces)
-	case p.codeBytes() == 1:
-		s.small, err = newSketch[uint8](p)
+		var err error
+		if s.items, err = frequencies.NewLongsSketch(p.lgPlaces, p.lgPlaces); err != nil {
+			panic(fmt.Sprintf("pint: sketch of %d places: %v", p.lgPlaces, err))
+		}
 	default:
-		s.large, err = newSketch[uint32](p)
-	}
-	if err != nil {
-		panic(fmt.Sprintf("pint: sketch of k %d, %d places: %v", p.k, p.lgPlaces, err))
+		s.sketch = newSketch(p.keys.bytes, p.room)
+		s.carry = p.unit / 2
 	}
 }
 
-// add takes in a sample: number says which it is of the samples of all hops of the flow, from 1.
-func (s *stream) add(p *streamPlan, code, number uint64) {
+// add takes in a sample, and by what it was rounded: number says which it is of the samples of all hops of the flow, from 1.
+func (s *stream) add(p *streamPlan, code, rounding, number uint64) {
 	if s.n == 0 {
 		s.start(p)
 	}
@@ -139,12 +108,10 @@ func (s *stream) add(p *streamPlan, code, number uint64) {
 		if s.weights != nil {
 			s.weigh(code, number)
 		}
-	case s.small != nil:
-		s.small.Update(uint8(code))
-		s.small.tail.add(uint8(code), s.n)
-	case s.large != nil:
-		s.large.Update(uint32(code))
-		s.large.tail.add(uint32(code), s.n)
+	case s.sketch != nil && p.unit == 0:
+		s.sketch.add(p.keys.key(code, rounding), 1)
+	case s.sketch != nil:
+		s.pass(p, p.keys.key(code, rounding), number)
 	default:
 		// The count cannot be negative, the only fault there is.
 		_ = s.items.Update(int64(code))
@@ -162,7 +129,23 @@ func (s *stream) weigh(code, number uint64) {
 	s.newest, s.at = code, number
 }
 
-// merge adds the samples of o, which has the same plan.
+// pass does the same with a sketch, which gets a sample when the next one says how many packets it stands for: so many units. What is less than a unit
+// is left to the next one, which met nearly the same queue.
+func (s *stream) pass(p *streamPlan, key, number uint64) {
+	since := number - s.at
+	if s.at == 0 {
+		s.pending = since
+	} else {
+		s.carry += s.pending + since
+		s.sketch.add(s.newest, s.carry/p.unit)
+		s.carry %= p.unit
+		s.pending = 0
+	}
+	s.pending += since
+	s.newest, s.at = key, number
+}
+
+// merge adds the samples of o, which has the same plan, without weights.
 func (s *stream) merge(p *streamPlan, o *stream) {
 	if o.n == 0 {
 		return
@@ -176,45 +159,77 @@ func (s *stream) merge(p *streamPlan, o *stream) {
 		for i, c := range o.counts {
 			s.counts[i] += c
 		}
-	case s.small != nil:
-		s.small.Merge(o.small.ItemsSketch)
-		s.small.tail.merge(&o.small.tail, s.n)
-	case s.large != nil:
-		s.large.Merge(o.large.ItemsSketch)
-		s.large.tail.merge(&o.large.tail, s.n)
+	case s.sketch != nil:
+		s.sketch.merge(o.sketch)
 	default:
 		_, _ = s.items.Merge(o.items) // it never fails
 	}
 }
 
-// rankError bounds by how much a rank may be off because of the sketch.
-func (s *stream) rankError() float64 {
-	switch {
-	case s.small != nil && s.small.IsEstimationMode():
-		return s.small.GetNormalizedRankError(false)
-	case s.large != nil && s.large.IsEstimationMode():
-		return s.large.GetNormalizedRankError(false)
+// weighted is a key of a sketch, or a code, and how much of the stream it stands for, up to a factor that all share.
+type weighted struct {
+	key    uint64
+	weight float64
+}
+
+// list are the keys of a sketch, or the codes, in order.
+func (s *stream) list(p *streamPlan) (list []weighted) {
+	if s.counts != nil {
+		for code, c := range s.counts {
+			if c > 0 {
+				list = append(list, weighted{uint64(code), s.weight(uint64(code))})
+			}
+		}
+		return list
 	}
-	return 0
+	s.sketch.each(func(key, weight uint64) { list = append(list, weighted{key, float64(weight)}) })
+	if p.unit > 0 {
+		list = append(list, weighted{s.newest, float64(s.pending+2*(s.until-s.at)+s.carry) / float64(p.unit)})
+	}
+	slices.SortFunc(list, func(a, b weighted) int { return cmp.Compare(a.key, b.key) })
+	return list
+}
+
+// weight is how many of the flow's packets a code stands for, up to a factor that all codes share.
+func (s *stream) weight(code uint64) float64 {
+	if s.weights == nil {
+		return float64(s.counts[code])
+	}
+	w := s.weights[code]
+	if code == s.newest {
+		w += 2 * (s.until - s.at)
+	}
+	return float64(w)
+}
+
+// total is the weight of a list.
+func total(list []weighted) (sum float64) {
+	for _, x := range list {
+		sum += x.weight
+	}
+	return sum
+}
+
+// keyOf is the smallest key of which at least a share rank of a list's weight is at most that.
+func keyOf(list []weighted, rank float64) uint64 {
+	need, sum := min(max(rank, 0), 1)*total(list), 0.0
+	for _, x := range list {
+		if sum += x.weight; sum >= need && sum > 0 {
+			return x.key
+		}
+	}
+	return list[len(list)-1].key
 }
 
 // quantile returns the smallest code of which at least a share rank of the
 // samples is at most that.
 func (s *stream) quantile(rank float64) uint64 {
-	rank = min(max(rank, 0), 1)
-	need := uint64(max(1, math.Ceil(rank*float64(s.n))))
-	switch {
-	case s.counts != nil:
-		var sum uint64
-		for code, c := range s.counts {
-			if sum += uint64(c); sum >= need {
-				return uint64(code)
-			}
+	need := uint64(max(1, math.Ceil(min(max(rank, 0), 1)*float64(s.n))))
+	var sum uint64
+	for code, c := range s.counts {
+		if sum += uint64(c); sum >= need {
+			return uint64(code)
 		}
-	case s.small != nil:
-		return s.small.quantile(rank, need, s.n)
-	case s.large != nil:
-		return s.large.quantile(rank, need, s.n)
 	}
 	return 0
 }
@@ -232,56 +247,84 @@ type Quantile struct {
 
 // sampleError bounds the distance of the ranks in n uniform samples from those
 // in the whole (Dvoretzky, Kiefer, Wolfowitz; Massart 1990).
-func sampleError(n uint64) float64 { return math.Sqrt(math.Log(2/doubt) / (2 * float64(n))) }
+func sampleError(n float64) float64 { return math.Sqrt(math.Log(2/doubt) / (2 * n)) }
+
+// weighedSamples: samples that stand for the packets nearest to them are worth as few as n/weighedSamples independent ones, if they are
+// independent.
+const weighedSamples = 1.5
+
+// sketchError bounds by how much ranks are off because of a sketch of some weight, but for a probability: what compactions may do is independent and without
+// bias (Hoeffding 1963).
+func sketchError(variance, weight, doubt float64) float64 {
+	return math.Sqrt(2*variance*math.Log(2/doubt)) / weight
+}
 
 func (s *stream) estimate(p *streamPlan, rank float64) (Quantile, bool) {
 	if s.n == 0 {
 		return Quantile{}, false
 	}
-	e := sampleError(s.n) + s.rankError()
-	low, _ := p.codec.Interval(s.quantile(rank - e))
-	_, high := p.codec.Interval(s.quantile(rank + e))
+	if s.sketch != nil {
+		return s.sketched(p, rank), true
+	}
+	e := sampleError(float64(s.n))
+	q := bounds(p, s.quantile(rank-e), s.quantile(rank+e), rank, e)
+	q.Samples, q.Value = s.n, p.codec.Decode(s.quantile(rank))
+	if s.weights != nil {
+		q.Value = min(max(within(p.codec, s.list(p), rank), q.Low), q.High)
+	}
+	return q, true
+}
+
+// bounds are what the codes of the ranks at a distance e say.
+func bounds(p *streamPlan, below, above uint64, rank, e float64) (q Quantile) {
+	q.Low, _ = p.codec.Interval(below)
+	_, q.High = p.codec.Interval(above)
 	if rank-e <= 0 {
-		low = 0
+		q.Low = 0
 	}
 	if rank+e >= 1 {
-		high = math.Inf(1)
+		q.High = math.Inf(1)
 	}
-	value := p.codec.Decode(s.quantile(rank))
-	if s.weights != nil {
-		value = min(max(s.within(p.codec, rank), low), high)
-	}
-	return Quantile{Value: value, Low: low, High: high, Samples: s.n}, true
+	return q
 }
 
-// weight is how many of the flow's packets a code stands for, up to a factor that all codes share.
-func (s *stream) weight(code uint64) float64 {
-	if s.weights == nil {
-		return float64(s.counts[code])
+// sketched is the estimate of a sketch.
+func (s *stream) sketched(p *streamPlan, rank float64) Quantile {
+	list := s.list(p)
+	n := float64(s.n)
+	if p.unit > 0 {
+		n /= weighedSamples
 	}
-	w := s.weights[code]
-	if code == s.newest {
-		w += 2 * (s.until - s.at)
+	e := sampleError(n) + sketchError(s.sketch.variance(), total(list), doubt)
+	q := bounds(p, p.keys.code(keyOf(list, rank-e)), p.keys.code(keyOf(list, rank+e)), rank, e)
+	q.Samples = s.n
+	if p.keys.rounded() {
+		l := NewLikeliest(p.codec)
+		for _, x := range list {
+			l.Add(p.keys.code(x.key), p.keys.rounding(x.key), x.weight)
+		}
+		l.Solve(s.n)
+		q.Value = l.Quantile(rank)
+	} else {
+		for i := range list {
+			list[i].key = p.keys.code(list[i].key)
+		}
+		q.Value = within(p.codec, list, rank)
 	}
-	return float64(w)
+	q.Value = min(max(q.Value, q.Low), q.High)
+	return q
 }
 
-// within is a quantile of codes by their weights. A code's weight is spread evenly over the step around it, but
+// within is a quantile of a list of codes. A code's weight is spread evenly over the step around it, but
 // not beyond the smallest and the largest code: random rounding of values there would have given the next code, too.
-func (s *stream) within(c *encode.Codec, rank float64) float64 {
-	first, last, total := uint64(0), uint64(len(s.counts)-1), 0.0
-	for s.counts[first] == 0 {
-		first++
-	}
-	for s.counts[last] == 0 {
-		last--
-	}
-	for code := first; code <= last; code++ {
-		total += s.weight(code)
-	}
-	need, sum := min(max(rank, 0), 1)*total, 0.0
-	for code := first; ; code++ {
-		w := s.weight(code)
+func within(c *encode.Codec, list []weighted, rank float64) float64 {
+	first, last := list[0].key, list[len(list)-1].key
+	need, sum := min(max(rank, 0), 1)*total(list), 0.0
+	for i := 0; ; {
+		code, w := list[i].key, 0.0
+		for ; i < len(list) && list[i].key == code; i++ {
+			w += list[i].weight
+		}
 		if sum += w; sum < need && code < last {
 			continue
 		}
@@ -310,7 +353,8 @@ func (s *stream) frequent(p *streamPlan, threshold float64) []FrequentValue {
 		return nil
 	}
 	var out []FrequentValue
-	e, n := sampleError(s.n), float64(s.n)
+	n := float64(s.n)
+	e := sampleError(n)
 	add := func(code uint64, estimate, low, high float64) {
 		v := FrequentValue{p.codec.Decode(code), estimate / n, max(0, low/n-e), min(1, high/n+e)}
 		if v.High >= threshold && estimate > 0 {

@@ -34,8 +34,9 @@ func TestWeights(t *testing.T) {
 				value := 5000 * math.Exp(x/2)
 				all = append(all, value)
 				hop := 1 + r.IntN(hops)
-				code := codec.Encode(uint64(value), r.Uint64N(encode.RoundOne))
-				if h.add(p, hop, hops, code, 0); hop == 1 {
+				round := r.Uint64N(encode.RoundOne)
+				code := codec.Encode(uint64(value), round)
+				if h.add(p, hop, hops, code, round, 0); hop == 1 {
 					sampled = append(sampled, codec.Decode(code))
 				}
 			}
@@ -70,7 +71,7 @@ func TestWeightsAreThePackets(t *testing.T) {
 		return n / 2
 	}
 	for i, hop := range []int{2, 1, 1, 2, 1, 2, 2, 2, 1} {
-		h.add(p, hop, 2, uint64(i), 0)
+		h.add(p, hop, 2, uint64(i), 0, 0)
 		for hop := 1; hop <= 2; hop++ {
 			if h.stream(p, hop).n > 0 && sum(hop) != float64(i+1) {
 				t.Errorf("after %d packets the weights of hop %d are %g", i+1, hop, sum(hop))

@@ -200,7 +200,7 @@ func (r *Recorder) prepare(o *pint.Record) {
 		s := &p.sets[set][i]
 		q := s.query
 		own, hop := s.step.Read(o.ID, o.Digest, int(o.Hops))
-		r.due = append(r.due, feeding{query: q, record: o, digest: own, hop: hop, flow: o.Flow, hash: fiveTuple})
+		r.due = append(r.due, feeding{query: q, record: o, digest: own, rounding: p.encoder.Rounding(o.ID), hop: hop, flow: o.Flow, hash: fiveTuple})
 		d := &r.due[len(r.due)-1]
 		if q.Flow != (pint.FlowDefinition{}) {
 			d.flow = q.Flow.Of(o.Flow)
@@ -219,7 +219,7 @@ func (r *Recorder) feed(d *feeding) {
 			r.config.PathEvent(q.Name, d.flow, e)
 		}
 	case q.samples != nil:
-		q.samples.at(&d.flow, d.hash, &r.counts.Evicted).add(q.streams, d.hop, hops, d.digest, o.TimeNs)
+		q.samples.at(&d.flow, d.hash, &r.counts.Evicted).add(q.streams, d.hop, hops, d.digest, d.rounding, o.TimeNs)
 	default:
 		q.packets.at(&d.flow, d.hash, &r.counts.Evicted).add(d.digest, q.step.Value(d.digest), o.TimeNs, hops)
 	}

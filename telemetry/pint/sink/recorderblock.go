@@ -13,9 +13,11 @@ type feeding struct {
 	query  *recordedQuery
 	record *pint.Record
 	digest uint64
-	flow   pint.FlowKey
-	hash   uint64 // of flow
-	hop    int    // whose value it is, of a sampling query
+	// rounding is that of the packet's codes.
+	rounding uint64
+	flow     pint.FlowKey
+	hash     uint64 // of flow
+	hop      int    // whose value it is, of a sampling query
 
 	path    *flowEntry[Flow] // by guess, before anything is fed
 	samples *flowEntry[hopStreams]
@@ -84,8 +86,8 @@ func (r *Recorder) fetch() {
 		}
 	}
 	for i := range r.due {
-		if s := r.due[i].stream; s != nil && s.small != nil {
-			read += s.small.GetN()
+		if s := r.due[i].stream; s != nil && s.sketch != nil {
+			read += uint64(s.sketch.size())
 		}
 	}
 	r.read = read

@@ -14,10 +14,6 @@ import (
 // themselves, so they are to hold when looked at often.
 const poolDoubt = 1e-9
 
-// sketchDeviations: the library states a sketch's rank error for 99 %, which are 2.58
-// standard deviations; poolDoubt takes 6.11, this many times as much.
-const sketchDeviations = 2.37
-
 // Pool joins the samples of a hop over flows: what all of their packets met there. The
 // samples of every flow count with their number, and a sketch's with the weights that
 // it gives them, so nothing is lost in joining. It belongs to one goroutine at a time.
@@ -26,10 +22,10 @@ const sketchDeviations = 2.37
 // packets, and the median of flows' medians is not that of their packets.
 type Pool struct {
 	codec    *encode.Codec
-	weights  map[uint64]uint64 // by code
+	weights  map[uint64]float64 // by code
 	n        uint64
 	flows    int
-	variance float64 // sum over flows of (samples * rank error of their sketch)^2
+	variance float64 // of ranks, in samples, because of sketches
 }
 
 // Pool adds what a quantiles query knows of a flow's hop, from 1, to a pool, which is
@@ -43,38 +39,34 @@ func (r *Recorder) Pool(query string, flow pint.FlowKey, hop int, into *Pool) *P
 		}
 		codec := q.streams.codec
 		if into == nil {
-			into = &Pool{codec: codec, weights: map[uint64]uint64{}}
+			into = &Pool{codec: codec, weights: map[uint64]float64{}}
 		}
 		// Two live plans may code the values differently.
 		if into.codec == codec || into.codec.Same(codec) {
-			into.add(s)
+			into.add(q.streams.of(q.samples.find(q.Flow.Of(flow)).hops), s)
 		}
 		return true
 	})
 	return into
 }
 
-func (p *Pool) add(s *stream) {
-	switch {
-	case s.counts != nil:
-		for code, n := range s.counts {
-			if n != 0 {
-				p.weights[uint64(code)] += uint64(n)
-			}
+// add joins the samples of a flow, whose weights are their number together.
+func (p *Pool) add(plan *streamPlan, s *stream) {
+	for code, n := range s.counts {
+		if n != 0 {
+			p.weights[uint64(code)] += float64(n)
 		}
-	case s.small != nil:
-		for it := s.small.GetIterator(); it.Next(); {
-			p.weights[uint64(it.GetQuantile())] += uint64(it.GetWeight())
+	}
+	if s.sketch != nil {
+		list := s.list(plan)
+		scale := float64(s.n) / total(list)
+		for _, x := range list {
+			p.weights[plan.keys.code(x.key)] += scale * x.weight
 		}
-	case s.large != nil:
-		for it := s.large.GetIterator(); it.Next(); {
-			p.weights[uint64(it.GetQuantile())] += uint64(it.GetWeight())
-		}
+		p.variance += scale * scale * s.sketch.variance()
 	}
 	p.n += s.n
 	p.flows++
-	e := float64(s.n) * s.rankError()
-	p.variance += e * e
 }
 
 // Flows is how many flows were joined.
@@ -87,7 +79,7 @@ func (p *Pool) Samples() uint64 { return p.n }
 // sampling, and by the sketches, whose errors are independent of each other.
 func (p *Pool) rankError() float64 {
 	sampling := math.Sqrt(math.Log(2/poolDoubt) / (2 * float64(p.n)))
-	return sampling + sketchDeviations*math.Sqrt(p.variance)/float64(p.n)
+	return sampling + sketchError(p.variance, float64(p.n), poolDoubt)
 }
 
 // Quantiles returns an estimate for each rank, in [0, 1]. The values are interpolated within the
@@ -125,19 +117,10 @@ func (p *Pool) Sampling(rank float64) (low, high float64) {
 	return low, high
 }
 
-// total of the weights: sketches keep the number of samples.
-func (p *Pool) total() (n uint64) {
-	for _, w := range p.weights {
-		n += w
-	}
-	return n
-}
-
 // code is the smallest code of which at least a share rank of the weight is at
 // most that.
 func (p *Pool) code(codes []uint64, rank float64) uint64 {
-	need := uint64(max(1, math.Ceil(min(max(rank, 0), 1)*float64(p.total()))))
-	sum := uint64(0)
+	need, sum := max(1, math.Ceil(min(max(rank, 0), 1)*float64(p.n))), 0.0
 	for _, c := range codes {
 		if sum += p.weights[c]; sum >= need {
 			return c
@@ -150,10 +133,10 @@ func (p *Pool) code(codes []uint64, rank float64) uint64 {
 // rounding of values between two codes shares them in proportion to how near each
 // is, so that the share of codes below gives a value's position within the step.
 func (p *Pool) interpolate(codes []uint64, rank float64) float64 {
-	need := min(max(rank, 0), 1) * float64(p.total())
+	need := min(max(rank, 0), 1) * float64(p.n)
 	sum := 0.0
 	for i, c := range codes {
-		w := float64(p.weights[c])
+		w := p.weights[c]
 		if sum += w; sum >= need || i == len(codes)-1 {
 			return p.codec.Between(c, (need-(sum-w))/w-0.5)
 		}

@@ -22,7 +22,7 @@ func TestPoolJoinsFlows(t *testing.T) {
 			codec := streamCodec(t, encode.CodecConfig{Bits: c.bits, Multiplicative: true, Min: 100, Max: 100_000_000})
 			p := newStreamsPlan(codec, false, c.space, 0)
 			r := rand.New(rand.NewPCG(31, uint64(c.bits+c.space)))
-			pool := &Pool{codec: codec, weights: map[uint64]uint64{}}
+			pool := &Pool{codec: codec, weights: map[uint64]float64{}}
 			var all []float64
 			for flow := range 30 {
 				// A third of the flows have most of the packets, and are slow.
@@ -34,16 +34,17 @@ func TestPoolJoinsFlows(t *testing.T) {
 				for range n {
 					v := scale * math.Exp(r.NormFloat64())
 					all = append(all, v)
-					h.add(p, 1, 1, codec.Encode(uint64(v), r.Uint64N(encode.RoundOne)), 0)
+					round := r.Uint64N(encode.RoundOne)
+					h.add(p, 1, 1, codec.Encode(uint64(v), round), round, 0)
 				}
 				if got := h.stream(p, 1).counts != nil; got != c.exact {
 					t.Fatalf("exact: %v", got)
 				}
-				pool.add(h.stream(p, 1))
+				pool.add(p.of(1), h.stream(p, 1))
 			}
 			slices.Sort(all)
-			if pool.Samples() != uint64(len(all)) || pool.total() != uint64(len(all)) || pool.Flows() != 30 {
-				t.Fatalf("%d samples of %d flows, weight %d, want %d", pool.Samples(), pool.Flows(), pool.total(), len(all))
+			if pool.Samples() != uint64(len(all)) || pool.Flows() != 30 {
+				t.Fatalf("%d samples of %d flows, want %d", pool.Samples(), pool.Flows(), len(all))
 			}
 			for i, q := range pool.Quantiles(0.1, 0.5, 0.9) {
 				exact := all[int([]float64{0.1, 0.5, 0.9}[i]*float64(len(all)))]
@@ -82,13 +83,14 @@ func TestPoolInterpolatesRounding(t *testing.T) {
 			if !config.Multiplicative && config.Max == 0 {
 				v = v%200 + 1
 			}
-			pool := &Pool{codec: codec, weights: map[uint64]uint64{}}
+			pool := &Pool{codec: codec, weights: map[uint64]float64{}}
 			var s stream
 			p := planStream(codec, false, 0)
 			for range 5000 {
-				s.add(&p, codec.Encode(v, r.Uint64N(encode.RoundOne)), s.n+1)
+				round := r.Uint64N(encode.RoundOne)
+				s.add(&p, codec.Encode(v, round), round, s.n+1)
 			}
-			pool.add(&s)
+			pool.add(&p, &s)
 			q := pool.Quantiles(0.5)[0]
 			// Within half a step at worst, near two codes of equal share; a tenth of it
 			// usually: here at most a fifth.

@@ -1,4 +1,4 @@
-package query
+package sink
 
 import (
 	"math"
@@ -6,13 +6,13 @@ import (
 	"github.com/weirswitch/weir/telemetry/pint/encode"
 )
 
-// likeliest finds the distribution of values that most likely has given codes which were rounded at random. A value at x, counted in steps of codes, gets the
+// Likeliest finds the distribution of values that most likely has given codes which were rounded at random. A value at x, counted in steps of codes, gets the
 // code floor(x + u), where u follows from the packet's id and so is known here, too: the code c says that x is at least c - u, and less than
 // c - u + 1. Codes of packets with different u thus tell much more of where values are within a step than codes alone: of values that are all the same, n
 // samples leave a range of about 2/n steps. The distribution of values that are known by intervals is
 // found by steps of expectation and maximisation (Turnbull, JRSS B 38, 1976) from one that is even. It ends with a step that makes the samples less than e
 // times as likely, as that fits their luck: the very likeliest distribution sits on few points.
-type likeliest struct {
+type Likeliest struct {
 	codec *encode.Codec
 	cells int       // of a step
 	begin []float64 // weight of the samples whose intervals begin at a cell, from one step below the code 0
@@ -21,7 +21,7 @@ type likeliest struct {
 	total float64
 	share []float64 // by cell, from first on
 
-	samples int
+	samples float64
 }
 
 // likeliestSteps is how many steps there are at most; most have 2 to 20.
@@ -30,28 +30,29 @@ const likeliestSteps = 100
 // likeliestBits: steps are divided into so many cells that there are 2^likeliestBits, but 2^mostCellBits of a step at most. Codes of as many bits are fine enough.
 const likeliestBits, mostCellBits = 12, 6
 
-// newLikeliest is nil for codes that are not rounded at random, or so fine that it does not matter.
-func newLikeliest(c *coding) *likeliest {
-	if !c.codec.RoundsAtRandom() || c.Bits >= likeliestBits {
+// NewLikeliest is nil for codes that are not rounded at random, or so fine that it does not matter.
+func NewLikeliest(c *encode.Codec) *Likeliest {
+	bits := c.Bits()
+	if !c.RoundsAtRandom() || bits >= likeliestBits {
 		return nil
 	}
-	l := &likeliest{codec: c.codec, cells: 1 << min(likeliestBits-c.Bits, mostCellBits)}
-	l.begin = make([]float64, l.cells<<c.Bits+1)
+	l := &Likeliest{codec: c, cells: 1 << min(likeliestBits-bits, mostCellBits)}
+	l.begin = make([]float64, l.cells<<bits+1)
 	l.first = len(l.begin)
 	return l
 }
 
-// add takes in a sample.
-func (l *likeliest) add(o ordered, weight uint64) {
-	at := l.cells*(int(o.code)+1) - int(math.Round(float64(l.cells)*float64(o.rounding)/encode.RoundOne))
-	l.begin[at] += float64(weight)
+// Add takes in a sample's code and by what it was rounded, below encode.RoundOne.
+func (l *Likeliest) Add(code, rounding uint64, weight float64) {
+	at := l.cells*(int(code)+1) - int(math.Round(float64(l.cells)*float64(rounding)/encode.RoundOne))
+	l.begin[at] += weight
 	l.first, l.last = min(l.first, at), max(l.last, at+l.cells)
-	l.total += float64(weight)
-	l.samples++
+	l.total += weight
 }
 
-// solve finds the shares of cells.
-func (l *likeliest) solve() {
+// Solve finds the distribution, of one sample or more. They are as good as so many that count alike.
+func (l *Likeliest) Solve(samples uint64) {
+	l.samples = float64(samples)
 	n := l.last - l.first
 	l.share = make([]float64, n)
 	for i := range l.share {
@@ -69,7 +70,7 @@ func (l *likeliest) solve() {
 			weight, share := l.begin[l.first+i]/l.total, below[i+l.cells]-below[i]
 			if factor[i] = 0; weight > 0 && share > 0 {
 				factor[i] = weight / share
-				likelihood += weight * float64(l.samples) * math.Log(share)
+				likelihood += weight * l.samples * math.Log(share)
 			}
 		}
 		if likelihood < before+1 {
@@ -87,10 +88,10 @@ func (l *likeliest) solve() {
 	}
 }
 
-// quantile is the smallest value of which at least a share rank are at most that. The smallest and the largest of n samples stand for ranks of 1/2n
+// Quantile is the smallest value of which at least a share rank are at most that. The smallest and the largest of n samples stand for ranks of 1/2n
 // and 1 - 1/2n.
-func (l *likeliest) quantile(rank float64) float64 {
-	end := 0.5 / float64(l.samples)
+func (l *Likeliest) Quantile(rank float64) float64 {
+	end := 0.5 / l.samples
 	rank = min(max(rank, end), 1-end)
 	at, sum := float64(len(l.share)), 0.
 	for i, s := range l.share {

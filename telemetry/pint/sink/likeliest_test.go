@@ -1,29 +1,28 @@
-package query
+package sink
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
 
-	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/encode"
 )
 
 // likeliestOf is one for codes of a codec.
-func likeliestOf(t testing.TB, config encode.CodecConfig) (*encode.Codec, *likeliest) {
+func likeliestOf(t testing.TB, config encode.CodecConfig) (*encode.Codec, *Likeliest) {
 	t.Helper()
 	codec, err := encode.NewCodec(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return codec, newLikeliest(&coding{Query: &pint.Query{Bits: config.Bits}, codec: codec})
+	return codec, NewLikeliest(codec)
 }
 
 // draw adds n samples of values.
-func draw(r *rand.Rand, codec *encode.Codec, l *likeliest, n int, value func() uint64) {
+func draw(r *rand.Rand, codec *encode.Codec, l *Likeliest, n int, value func() uint64) {
 	for range n {
 		round := r.Uint64N(encode.RoundOne)
-		l.add(ordered{rounding: uint32(round), code: codec.Encode(value(), round)}, 1)
+		l.Add(codec.Encode(value(), round), round, 1)
 	}
 }
 
@@ -43,13 +42,13 @@ func TestLikeliestOfOne(t *testing.T) {
 		for _, v := range c.values {
 			codec, l := likeliestOf(t, c.config)
 			draw(r, codec, l, 100, func() uint64 { return v })
-			l.solve()
+			l.Solve(100)
 			step := c.step
 			if step == 0 {
 				step = 1024 / float64(v)
 			}
 			for _, rank := range []float64{0.1, 0.5, 0.9} {
-				if got := l.quantile(rank); math.Abs(math.Log(got/float64(v))) > step/3 {
+				if got := l.Quantile(rank); math.Abs(math.Log(got/float64(v))) > step/3 {
 					t.Errorf("%+v: %d is %.0f at rank %g", c.config, v, got, rank)
 				}
 			}
@@ -74,11 +73,11 @@ func TestLikeliestTwin(t *testing.T) {
 		var all []interval
 		for range 1 + r.IntN(60) {
 			round, weight := r.Uint64N(encode.RoundOne), 1+r.Uint64N(5)
-			o := ordered{rounding: uint32(round), code: codec.Encode(uint64(50*math.Exp(6*r.Float64())), round)}
-			l.add(o, weight)
-			all = append(all, interval{l.cells*(int(o.code)+1) - int(math.Round(float64(l.cells)*float64(round)/encode.RoundOne)), float64(weight)})
+			code := codec.Encode(uint64(50*math.Exp(6*r.Float64())), round)
+			l.Add(code, round, float64(weight))
+			all = append(all, interval{l.cells*(int(code)+1) - int(math.Round(float64(l.cells)*float64(round)/encode.RoundOne)), float64(weight)})
 		}
-		l.solve()
+		l.Solve(uint64(len(all)))
 		share := make([]float64, l.last-l.first)
 		for i := range share {
 			share[i] = 1 / float64(len(share))
@@ -114,7 +113,7 @@ func TestLikeliestTwin(t *testing.T) {
 		}
 		last := 0.
 		for rank := 0.; rank <= 1; rank += 0.05 {
-			q := l.quantile(rank)
+			q := l.Quantile(rank)
 			if math.IsNaN(q) || q < last {
 				t.Fatalf("run %d: %g at rank %g, and %g before", run, q, rank, last)
 			}
