@@ -34,7 +34,7 @@ func newNetworkSink(plan *pintplan.Plan, switches []uint64) (s *networkSink, err
 	if s.encoder, err = plan.Compile(); err != nil {
 		return nil, err
 	}
-	config := pintsink.RecorderConfig{}
+	config := pintsink.RecorderConfig{ByOrder: true}
 	if _, has := plan.Query("path"); has {
 		config.Decoders = map[string]pintsink.DecoderConfig{"path": {Values: switches}}
 	}
