@@ -181,7 +181,7 @@ var foreigns = []foreign{
 	{"github.com/pelletier/go-toml/v2", []string{"internal/tomlfile"}, "its parser gives each key's position; one package reads TOML"},
 	{"github.com/BurntSushi/toml", []string{"config", "dataplane/lab", "telemetry/pint/plan"},
 		"it writes dumps and plans; a plan's digest is of the text that it writes, so another encoder cannot replace it"},
-	{"github.com/apache/datasketches-go", []string{"telemetry/pint/sink"}, "quantiles and frequent values behind the recorder"},
+	{"github.com/apache/datasketches-go", []string{"telemetry/pint/sink"}, "frequent values of the recorder"},
 	{"golang.org/x/sync", []string{"bench/...", "control", "telemetry/collect/archive", "telemetry/view/api"}, "semaphores and groups of goroutines; packets meet neither"},
 	{"gonum.org/v1/gonum", []string{"bench/...", "telemetry/lds", "telemetry/oblivious", "telemetry/pint/plan"}, "the plan's linear program; the normal distribution and the beta function, for the bounds of samples"},
 	{"gonum.org/v1/plot", []string{"bench"}, "one function draws results"},

@@ -167,7 +167,8 @@ type Query struct {
 	Frequency   float64     `toml:"frequency"` // share of the packets, in (0, 1]
 	// Flow defines the flows of a per-flow query.
 	Flow FlowDefinition `toml:"flow,omitzero"`
-	// SpaceBytes bounds what the recorder keeps of the sampled values of a flow.
+	// SpaceBytes bounds what the recorder (sink.Recorder) keeps of the sampled values of a flow. Who has the records of digests, as weir query
+	// latency, has all values.
 	// 0: unbounded; for quantiles and frequent.
 	SpaceBytes int `toml:"space_bytes,omitzero"`
 

@@ -21,7 +21,7 @@ type RecorderConfig struct {
 	// PathEvent, if set, is called for paths that became certain or changed.
 	PathEvent func(query string, flow pint.FlowKey, e Event)
 	// ByOrder has each sample of a hop stand for the flow's packets that are nearest to it in order of arrival, in quantiles of
-	// flows whose codes are counted one by one. Values that change slowly, as those of queues, have smaller errors so; independent ones have
+	// flows, but not in those of a window, nor where all codes are counted within a space. Values that change slowly, as those of queues, have smaller errors so; independent ones have
 	// larger ones, by up to a quarter. Else samples count alike. Answers of telemetry/query decide by the samples.
 	ByOrder bool
 }
