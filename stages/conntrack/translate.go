@@ -83,8 +83,11 @@ func (s *stage) plan(l *look, port uint16, t *tuple, tr *translation) (r packet.
 	return reasonExhausted, false
 }
 
-// maxTries bounds how many backends, and how many evictions, a first packet is worth.
-const maxTries = 4
+// A first packet is worth so many backends, and so many evictions, which free a block of the least size whose mappings are all unconfirmed.
+const (
+	maxTries     = 4
+	maxEvictions = minBlock
+)
 
 // place gives the connection its source, an outside port where a rule wants one, so that no other connection has the same ends.
 func (s *stage) place(rule int, port uint16, kind int, l *look, tr *translation) bool {
@@ -92,7 +95,7 @@ func (s *stage) place(rule int, port uint16, kind int, l *look, tr *translation)
 		tr.src = tr.from
 		return s.fits(l, tr)
 	}
-	for range maxTries {
+	for range maxEvictions + 1 {
 		ok, room := s.mapSource(rule, port, kind, l, tr)
 		if ok {
 			return true
