@@ -101,7 +101,6 @@ func newClassBed(t *testing.T) *classBed {
 	return c
 }
 
-
 // send sends a packet of 1000 bytes of a class.
 func (c *classBed) send(class int) {
 	c.t.Helper()
@@ -233,6 +232,7 @@ func TestClasses(t *testing.T) {
 		if k.Sent != uint64(came[class]) || k.Packets != uint64(c.sent[class]) || (k.Dropped != 0) != (class != voice) || k.Depth != 0 {
 			t.Errorf("%v; %d of %d came", k, came[class], c.sent[class])
 		}
+		t.Log(k)
 		dropped += k.Dropped
 	}
 	if got := r.Ports[0].Dropped["queue_full"]; got != dropped {

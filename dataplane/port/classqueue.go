@@ -89,6 +89,9 @@ func newClasses(c *Config, maxFrame int) *classes {
 	if len(c.Classes) == 0 {
 		return nil
 	}
+	if maxFrame <= 0 {
+		maxFrame = 1514
+	}
 	s := &classes{of: make([]class, 0, len(c.Classes))}
 	least := maxWeight
 	var order []int
@@ -120,7 +123,7 @@ func newClasses(c *Config, maxFrame int) *classes {
 	for at, i := range order {
 		k, to := &c.Classes[i], &s.of[at]
 		to.name, to.frames, to.bytes = k.Name, uint32(c.classPackets(i)), k.QueueBytes
-		to.quantum = max(int64(maxFrame), 1) * int64(k.Weight) / int64(least)
+		to.quantum = int64(maxFrame) * int64(k.Weight) / int64(least)
 		to.burst = setRate(&to.rate, k.RateBits, maxFrame)
 		for _, word := range k.DSCP {
 			dscp, _ := parseDSCP(word) // Validate has seen it
@@ -378,6 +381,8 @@ func (q *classQueue) next(left *[packet.MaxClasses]int64) (c uint8, ok bool) {
 	for idle := len(q.classes.of) - q.classes.strict; idle > 0; t.pass(q.classes) {
 		c := uint8(t.at) & (packet.MaxClasses - 1)
 		if !q.ready(c, left) {
+			// A class that its rate holds up keeps a round's worth at most.
+			t.deficit[c] = min(t.deficit[c], q.classes.of[c].quantum)
 			idle--
 			continue
 		}

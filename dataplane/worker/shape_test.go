@@ -9,6 +9,8 @@ import (
 
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/worker"
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
 )
 
 // TestShapedPort: packets beyond a port's rate wait, which stages see, and leave in
@@ -129,5 +131,91 @@ func testWait(t *testing.T, l *live, p *probe, size int) {
 	}
 	if r := l.stop(); !r.Balanced || r.DroppedTotal() != 0 {
 		t.Errorf("%+v", r.Fate)
+	}
+}
+
+// classProbe is a probe that gives each tenth packet a priority, and keeps what waits by class.
+type classProbe struct {
+	probe
+	lines []packet.Lines
+}
+
+func (p *classProbe) Stage(int) pipeline.Stage { return p }
+func (p *classProbe) Process(b *packet.Batch) {
+	p.probe.Process(b)
+	for i := range b.Pkts {
+		if k := &b.Pkts[i]; k.InPort == 0 && binary.BigEndian.Uint32(b.Data(k)[14:])%10 == 9 {
+			k.VLAN = 5 << 13
+		}
+		p.lines = append(p.lines, *b.Lines[1])
+	}
+}
+
+// TestWaitByClass: how long stages are told that packets will wait is how long they do, by class: strict ones hardly, the others long.
+func TestWaitByClass(t *testing.T) {
+	p := &classProbe{probe: probe{seen: make([]sighting, 0, 4096)}, lines: make([]packet.Lines, 0, 4096)}
+	l := startLive(t, liveConfig{port.DriverXSK, 1, 1, 1500, worker.PollAdaptive, 0}, func(l *live) {
+		l.parse = p
+		l.configure = func(c *port.Config) {
+			if c.Name == "p1" {
+				c.RateBits = 4_000_000 // 2 ms per packet
+				c.Classes = []port.Class{{Name: "best", Weight: 1}, {Name: "voice", PCP: []int{5}}}
+				c.Classes[0].Default = true
+			}
+		}
+	})
+	out, in := l.a.Packet(t), l.b.Packet(t)
+	if err := in.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	const line, packets = 100, 400
+	left := make([]int64, packets)
+	buf := make([]byte, 2048)
+	sent := 0
+	for got := 0; got < packets; {
+		for ; sent < packets && sent < got+line; sent++ {
+			if err := out.Send(numbered(l.a, l.b, uint32(sent), 1000)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := in.Receive(buf); err != nil {
+			t.Fatalf("packet %d of %d: %v", got, packets, err)
+		}
+		if buf[12] == 0x88 && buf[13] == 0xb6 {
+			left[binary.BigEndian.Uint32(buf[14:])] = tai()
+			got++
+		}
+	}
+	seen := p.sightings(t, l.sw.Workers()[0], packets)
+	var ratios, strict []float64
+	deep := 0
+	for i := line; i < packets; i++ {
+		lines, waited := &p.lines[i], float64(left[i]-seen[i].now)
+		switch {
+		case i%10 == 9: // the strict class is the first
+			strict = append(strict, waited/float64(max(lines.Wait[1], 1)))
+			if lines.Depth[0] > lines.Depth[1]/4 {
+				deep++
+			}
+		case lines.Depth[1] >= line/2:
+			ratios = append(ratios, float64(lines.Wait[1])/waited)
+		}
+	}
+	if len(ratios) < packets/4 {
+		t.Fatalf("the line was long for %d packets", len(ratios))
+	}
+	slices.Sort(ratios)
+	slices.Sort(strict)
+	middle := ratios[len(ratios)/2]
+	t.Logf("told over waited: %.2f, %.2f, %.2f; strict packets waited %.3f of what the others are told", ratios[0], middle, ratios[len(ratios)-1], strict[len(strict)/2])
+	if middle < 0.7 || middle > 1.4 {
+		t.Errorf("packets are told to wait %.2f of what they do", middle)
+	}
+	if got := strict[len(strict)/2]; got > 0.25 || deep > len(strict)/2 {
+		t.Errorf("strict packets wait %.2f of what the others are told, and %d of %d in a deep line", got, deep, len(strict))
+	}
+	r := l.stop()
+	if !r.Balanced || r.DroppedTotal() != 0 || r.Frames.Lost != 0 || r.Frames.Faults != 0 || len(r.Ports[1].Classes) != 2 || r.Ports[1].Classes[0].Sent != packets/10 {
+		t.Errorf("%+v, %+v", r.Fate, r.Ports[1].Classes)
 	}
 }
