@@ -73,6 +73,7 @@ func parseDSCP(word string) (dscp int, ok bool) {
 func (c *Config) validateClasses(fault func(string, ...any)) {
 	if len(c.Classes) > packet.MaxClasses {
 		fault("class: %d of them: a port has up to %d", len(c.Classes), packet.MaxClasses)
+		return
 	}
 	names, dscps, pcps, defaults := map[string]int{}, map[int]int{}, map[int]int{}, -1
 	for i := range c.Classes {

@@ -106,17 +106,17 @@ func (q *classed) send() (dropped []uint32) {
 // finish closes the queue: all frames are back, and each class adds up.
 func (q *classed) finish() {
 	q.t.Helper()
-	total := uint64(0)
+	total, waiting := uint64(0), 0
 	for _, c := range q.AppendClasses(nil) {
 		if c.Packets != c.Sent+c.Dropped+c.Depth {
 			q.t.Errorf("%+v does not add up", c)
 		}
 		total += c.Packets
+		waiting += int(c.Depth)
 	}
 	if total != uint64(q.number) {
 		q.t.Errorf("%d packets are counted, %d were sent", total, q.number)
 	}
-	waiting := q.Depth() - q.device.depth
 	rest, err := q.Close()
 	check(q.t, err)
 	q.cache.Close()
