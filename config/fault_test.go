@@ -21,7 +21,7 @@ func TestFaults(t *testing.T) {
 		{"twice the same key", `name = "s1"`, "name = \"s1\"\nname = \"s2\"", `line 4: switch.name: not valid TOML: key name is already defined: remove one of the two`},
 		{"unknown key", "queues", "queue", `line 10: port[1].queue: there is no such key: did you mean "queues"?`},
 		{"case", "queues", "Queues", `line 10: port[1].Queues: there is no such key: did you mean "queues"?`},
-		{"unknown key, nothing near", "queues", "colour", `line 10: port[1].colour: there is no such key: remove it, or choose from busy_poll, disabled, driver, hash, id, inner_vlan, interface, jumbo, keep, lacp_rate, mac, members, min_links, mode, mtu, name, offloads, optional, parent, primary, protocol, queue_packets, queues, rate_bits, ring_size, rss, secret_file, socket, system_priority, tx_budget, vlan`},
+		{"unknown key, nothing near", "queues", "colour", `line 10: port[1].colour: there is no such key: remove it, or choose from busy_poll, class, disabled, driver, hash, id, inner_vlan, interface, jumbo, keep, lacp_rate, mac, members, min_links, mode, mtu, name, offloads, optional, parent, primary, protocol, queue_packets, queues, rate_bits, ring_size, rss, secret_file, socket, system_priority, tx_budget, vlan`},
 		{"unknown table", "[stages.patch]", "[worker]\n[stages.patch]", `line 11: worker: there is no such key: did you mean "workers"?`},
 		{"type", "queues = 4", `queues = "4"`, `line 10: port[1].queues: is a string: write an integer`},
 		{"type of a string", `interface = "eth1"`, `interface = 1`, `line 9: port[1].interface: is an integer: write a string in quotes`},
