@@ -38,7 +38,7 @@ func (c *Config) validateBond(fault func(string, ...any)) {
 		set bool
 	}{
 		{"interface", c.Interface != ""}, {"socket", c.Socket != ""}, {"queues", c.Queues != 0}, {"mtu", c.MTU != 0},
-		{"tx_budget", c.TXBudget != 0}, {"busy_poll", c.BusyPoll != 0}, {"rate_bits", c.RateBits != 0}, {"queue_packets", c.QueuePackets != 0},
+		{"tx_budget", c.TXBudget != 0}, {"busy_poll", c.BusyPoll != 0}, {"rate_bits", c.RateBits != 0}, {"queue_packets", c.QueuePackets != 0}, {"class", len(c.Classes) != 0},
 		{"jumbo", c.Jumbo}, {"rss", c.RSS != RSSKeep}, {"optional", c.Optional}, {"keep", len(c.Keep) != 0},
 	} {
 		if k.set {
