@@ -3,6 +3,7 @@ package node
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -289,4 +290,37 @@ func TestBondRefused(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
+}
+
+// TestBondComesAndGoes: a reload joins two ports of a running switch to a bond, and parts them again.
+func TestBondComesAndGoes(t *testing.T) {
+	b := newBondBed(t, "mode = \"active-backup\"")
+	with, err := os.ReadFile(b.file)
+	check(t, err)
+	plain, control, _ := strings.Cut(string(with), "[[port]]\nname = \"bond0\"")
+	_, control, _ = strings.Cut(control, "mode = \"active-backup\"\n")
+	far := b.bridged(t)
+	check(t, b.far.SetDown("u1")) // without the bond there would be a loop
+	b.write(t, plain+control)
+	b.start(t)
+	address(t, b.near, "10.9.0.1/24")
+	there := address(t, far, "10.9.0.2/24")
+	check(t, transfer(b.near, far, there, 1<<20))
+	for range 2 {
+		b.write(t, string(with))
+		b.reload(t)
+		check(t, b.far.SetUp("u1"))
+		b.await(t, "m0 carries packets", b.uses("m0"))
+		check(t, transfer(b.near, far, there, 1<<20))
+		check(t, b.far.SetDown("u0"))
+		b.await(t, "m1 carries packets", b.uses("m1"))
+		check(t, transfer(b.near, far, there, 1<<20))
+		check(t, b.far.SetUp("u0"))
+		check(t, b.far.SetDown("u1"))
+		b.await(t, "m0 carries packets again", b.uses("m0"))
+		b.write(t, plain+control)
+		b.reload(t)
+		check(t, transfer(b.near, far, there, 1<<20))
+	}
+	b.stopBond(t)
 }
