@@ -67,12 +67,20 @@ type Ring struct {
 
 	next  uint16 // slot of the next descriptor; it wraps beyond the ring
 	limit uint16 // slots below are ours to use, as read last
+	shown uint16 // the index that we wrote last
 	dirty bool   // next has not been published
 	armed bool   // notifications are wanted
 
 	spent    int // descriptors of Get and Put since Flush
 	segments [maxSegments][]byte
-	ahead    [fetchLimit]uintptr
+
+	// What fetch has read and checked: count descriptors from slot first on. Each is of a whole packet, or of a buffer for one.
+	first, count uint16
+	at           [fetchLimit]unsafe.Pointer // its memory
+	room         [fetchLimit]uint32         // bytes
+	words        [fetchLimit]uint64         // its first word
+	ahead        [2 * fetchLimit]uintptr    // the cache lines to ask for
+	long         bool                       // the last packet sent took more than one
 }
 
 // newRing finds a ring in the memory and begins with it at 0. A receiver's ring begins with notifications suppressed: see
@@ -190,74 +198,125 @@ func (r *Ring) buffer(slot int) (b []byte, word uint64, f Fault) {
 // Prepare is to be called in front of a batch of n packets that are put.
 func (r *Ring) Prepare(n int) {
 	if !r.broken {
-		r.fetch(min(n, int(r.slots(uint16(min(n, int(r.size)))))))
+		want := uint16(1)
+		if r.layout.sends {
+			want = uint16(min(n, int(r.size)))
+		}
+		r.fetch(min(n, int(r.slots(want))))
 	}
 }
 
-// fetchLimit is how many descriptors are looked at ahead.
-const fetchLimit = 64
+// fetchLimit is how many descriptors are looked at ahead, and cacheLine how much memory a processor gets at once.
+const (
+	fetchLimit = 64
+	cacheLine  = 64
+)
 
-// fetch asks for the memory that a batch of n descriptors will use, which another core has written or read: the processor waits for all these
-// lines at once, instead of for one after the other. It returns n.
+// fetch reads the descriptors of a batch of n, each once, and asks for the memory that they name, which another core has written or read: the processor
+// waits for all these lines at once, instead of for one after the other. GetEach and PutEach use what it has read. It returns n.
 func (r *Ring) fetch(n int) int {
-	lines := 0
-	for i := range uint16(min(n, fetchLimit)) {
-		if b, _, _ := r.buffer(int((r.next + i) & (r.size - 1))); len(b) != 0 {
-			r.ahead[lines] = uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	sends, lends := r.layout.sends, r.layout.lends
+	regions, desc, mask := r.memory.regions, r.desc, r.size-1
+	count, lines := 0, 0
+	for limit := min(n, fetchLimit); count < limit; count++ {
+		slot := int((r.next + uint16(count)) & mask)
+		word := atomic.LoadUint64(&desc[2*slot])
+		region, offset, length := word>>16&0xffff, atomic.LoadUint64(&desc[2*slot+1])&0xffffffff, word>>32
+		if lends { // the buffers are where we know them to be
+			region, offset = 0, uint64(r.layout.buffers+bufferSize*slot)
+			if sends {
+				word, length = 0, bufferSize
+			} else if length > bufferSize {
+				break
+			}
+		}
+		if region >= uint64(len(regions)) || length < minPacket || !sends && word&flagNext != 0 {
+			break
+		}
+		b := regions[region]
+		if offset+length > uint64(len(b)) {
+			break
+		}
+		p := unsafe.Pointer(&b[offset])
+		r.at[count], r.room[count], r.words[count] = p, uint32(length), word
+		r.ahead[lines] = uintptr(p)
+		if lines++; r.long || !sends && length > cacheLine {
+			r.ahead[lines] = uintptr(p) + cacheLine
 			lines++
 		}
 	}
-	switch {
-	case lines == 0:
-	case r.layout.sends:
-		shmem.PrefetchWrite(&r.ahead[0], lines)
-	default:
-		shmem.PrefetchRead(&r.ahead[0], lines)
+	r.first, r.count = r.next, uint16(count)
+	if count == 0 {
+		return n
 	}
+	if sends {
+		shmem.PrefetchWriteLine(&r.ahead[0], lines)
+	} else {
+		shmem.PrefetchReadLine(&r.ahead[0], lines)
+	}
+	r.ahead[0] = r.ours.Line() // which the end of the batch will write
+	shmem.PrefetchWriteLine(&r.ahead[0], 1)
 	return n
 }
 
+// fetched returns which of the descriptors that fetch has read are next, from number i up to end. Behind one that needed Get or Put it reads more, up to limit.
+func (r *Ring) fetched(limit int) (i, end int) {
+	if r.next-r.first >= r.count {
+		r.count = 0
+		r.Prepare(limit)
+		return 0, int(r.count)
+	}
+	return int(r.next - r.first), int(r.count)
+}
+
 // GetEach copies the packets in front of the ring that are in one descriptor each, at most len(at) of them: packet i to mem[at[i]:], where it has
-// room bytes, and its length to lengths[i]. It stops at the first one that needs Get, and returns how many it copied.
+// room bytes, and its length to lengths[i]. It knows those that Available has found, stops at the first one that needs Get, and returns how many it copied.
 func (r *Ring) GetEach(mem []byte, at []uint64, room int, lengths []uint32) (n int) {
 	if r.broken {
 		return 0
 	}
-	limit := min(len(at), int(r.slots(1)))
-	lengths = lengths[:limit]
-	for ; n < limit; n++ {
-		slot := int((r.next + uint16(n)) & (r.size - 1))
-		b, word, _ := r.buffer(slot)
-		if word&flagNext != 0 || len(b) < minPacket || len(b) > room {
+	first, end := r.fetched(len(at))
+	limit := min(len(at), end-first)
+	n = copy(lengths, r.room[first:first+limit])
+	for i, length := range lengths[:n] {
+		if int(length) > room {
+			n = i
 			break
 		}
-		copy(mem[at[n]:][:len(b)], b)
-		lengths[n] = uint32(len(b))
-		if r.layout.lends {
-			r.offer(slot)
+	}
+	shmem.GetEach(mem, at, r.at[first:end], lengths[:n])
+	if r.layout.lends {
+		for i := range n {
+			r.offer(int((r.next + uint16(i)) & (r.size - 1)))
 		}
 	}
 	r.took(n)
 	return n
 }
 
-// PutEach is Put for packets that are in one piece each, packet i in mem[at[i]:][:lengths[i]]. It stops at the first one that needs Put, and
-// returns how many it copied.
+// PutEach is Put for packets that are in one piece each, packet i in mem[at[i]:][:lengths[i]]. It knows the buffers that Prepare has found, stops at the
+// first packet that needs Put, and returns how many it copied.
 func (r *Ring) PutEach(mem []byte, at []uint64, lengths []uint32) (n int) {
 	if r.broken {
 		return 0
 	}
-	limit := min(len(at), int(r.slots(uint16(min(len(at), int(r.size))))))
-	lengths = lengths[:limit]
-	for ; n < limit; n++ {
-		slot := int((r.next + uint16(n)) & (r.size - 1))
-		b, word, _ := r.buffer(slot)
-		length := lengths[n]
-		if len(b) < int(length) {
-			break
+	first, end := r.fetched(len(at))
+	lengths = lengths[:min(len(at), end-first)]
+	for n < len(lengths) && lengths[n] <= r.room[first+n] {
+		n++
+	}
+	shmem.PutEach(mem, at, r.at[first:end], lengths[:n])
+	lends, desc, mask := r.layout.lends, r.desc, r.size-1
+	for i, length := range lengths[:n] {
+		slot := int((r.next + uint16(i)) & mask)
+		if lends {
+			r.describe(slot, 0, int(length), 0)
+		} else {
+			desc[2*slot] = uint64(length)<<32 | r.words[first+i]&0xffff0000 // the region is the client's to know
 		}
-		copy(b, mem[at[n]:][:length])
-		r.describe(slot, word, int(length), 0)
+	}
+	if n != 0 {
+		r.long = lengths[n-1] > cacheLine
 	}
 	r.took(n)
 	return n
@@ -424,7 +483,7 @@ func (r *Ring) Skip(limit int) (n int) {
 
 // Flush shows the peer what was done, and reports whether to notify it.
 func (r *Ring) Flush() (notify bool) {
-	r.spent = 0
+	r.spent, r.count = 0, 0
 	if !r.dirty || r.broken || !r.publish() {
 		return false
 	}
@@ -437,11 +496,11 @@ func (r *Ring) publish() bool {
 	if r.layout.lends && !r.layout.sends {
 		index += r.size // all buffers are offered but those between
 	}
-	if !r.ours.Store(index) {
+	if !r.ours.Advance(r.shown, index) {
 		r.Break(FaultRace)
 		return false
 	}
-	r.dirty = false
+	r.shown, r.dirty = index, false
 	return true
 }
 

@@ -200,11 +200,15 @@ func (q *memifQueue) Receive(b *packet.Batch) (received int) {
 	q.begin(want)
 	defer q.free() // also if the memory is gone in the middle
 	for tries := q.end; tries > 0; tries-- {
-		n := ring.GetEach(b.Mem, q.addrs[q.next:][:tries], int(q.room), q.lengths[:])
+		n := ring.GetEach(b.Mem, q.addrs[q.next:][:tries], q.fits(), q.lengths[:])
 		q.add(b, n)
 		received += n
 		if tries -= n; tries == 0 {
 			break
+		}
+		if q.align() { // the next one may fit then
+			tries++
+			continue
 		}
 		addr := q.addrs[q.next]
 		n, ok := ring.Get(b.Mem[addr:][:q.room])

@@ -183,11 +183,15 @@ func (q *vhostQueue) Receive(b *packet.Batch) (received int) {
 	ring.Whole = q.port.whole
 	large := 0 // bytes
 	for tries := q.end; tries > 0 && large < maxLargeBytes; tries-- {
-		n := ring.GetEach(b.Mem, q.addrs[q.next:][:tries], int(q.room), q.lengths[:])
+		n := ring.GetEach(b.Mem, q.addrs[q.next:][:tries], q.fits(), q.lengths[:])
 		q.add(b, n)
 		received += n
 		if tries -= n; tries == 0 {
 			break
+		}
+		if q.align() { // the next one may fit then
+			tries++
+			continue
 		}
 		addr := q.addrs[q.next]
 		first := b.Mem[addr:][:q.room]

@@ -34,6 +34,18 @@ func (h Half) Store(v uint16) bool {
 	return false
 }
 
+// Advance is Store where the number is before, which this side alone writes: the line goes from the other core to this one once, and not to be read
+// and then again to be written.
+func (h Half) Advance(before, v uint16) bool {
+	if after := atomic.AddUint32(h.word, (uint32(v)-uint32(before))<<h.shift); uint16(after>>h.shift) == v {
+		return true
+	}
+	return h.Store(v) // a peer wrote to it
+}
+
+// Line is the address of the number, to ask for its cache line.
+func (h Half) Line() uintptr { return uintptr(unsafe.Pointer(h.word)) }
+
 // Words views memory, aligned for them, as numbers.
 func Words[T uint16 | uint32 | uint64](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))

@@ -50,3 +50,27 @@ next:
 	DECQ CX
 	JNZ next
 	RET
+
+// func PrefetchReadLine(at *uintptr, n int)
+TEXT ·PrefetchReadLine(SB), NOSPLIT, $0-16
+	MOVQ at+0(FP), SI
+	MOVQ n+8(FP), CX
+next:
+	MOVQ (SI), AX
+	PREFETCHT0 (AX)
+	ADDQ $8, SI
+	DECQ CX
+	JNZ next
+	RET
+
+// func PrefetchWriteLine(at *uintptr, n int)
+TEXT ·PrefetchWriteLine(SB), NOSPLIT, $0-16
+	MOVQ at+0(FP), SI
+	MOVQ n+8(FP), CX
+next:
+	MOVQ (SI), AX
+	BYTE $0x0f; BYTE $0x0d; BYTE $0x08 // PREFETCHW (AX), which the assembler does not know
+	ADDQ $8, SI
+	DECQ CX
+	JNZ next
+	RET

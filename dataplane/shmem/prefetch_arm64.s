@@ -47,3 +47,25 @@ next:
 	SUBS $1, R1
 	BNE next
 	RET
+
+// func PrefetchReadLine(at *uintptr, n int)
+TEXT ·PrefetchReadLine(SB), NOSPLIT, $0-16
+	MOVD at+0(FP), R0
+	MOVD n+8(FP), R1
+next:
+	MOVD.P 8(R0), R2
+	PRFM (R2), PLDL1KEEP
+	SUBS $1, R1
+	BNE next
+	RET
+
+// func PrefetchWriteLine(at *uintptr, n int)
+TEXT ·PrefetchWriteLine(SB), NOSPLIT, $0-16
+	MOVD at+0(FP), R0
+	MOVD n+8(FP), R1
+next:
+	MOVD.P 8(R0), R2
+	PRFM (R2), PSTL1KEEP
+	SUBS $1, R1
+	BNE next
+	RET

@@ -13,6 +13,16 @@ func PrefetchRead(at *uintptr, n int)
 //go:noescape
 func PrefetchWrite(at *uintptr, n int)
 
+// PrefetchReadLine is PrefetchRead of one cache line at each address.
+//
+//go:noescape
+func PrefetchReadLine(at *uintptr, n int)
+
+// PrefetchWriteLine is PrefetchWrite of one cache line at each address.
+//
+//go:noescape
+func PrefetchWriteLine(at *uintptr, n int)
+
 //go:noescape
 func prefetchLines(at *byte, n int)
 

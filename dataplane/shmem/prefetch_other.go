@@ -5,5 +5,8 @@ package shmem
 func PrefetchRead(*uintptr, int)  {}
 func PrefetchWrite(*uintptr, int) {}
 
+func PrefetchReadLine(*uintptr, int)  {}
+func PrefetchWriteLine(*uintptr, int) {}
+
 func prefetchLines(*byte, int)      {}
 func prefetchLinesWrite(*byte, int) {}

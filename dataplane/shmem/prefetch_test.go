@@ -29,6 +29,8 @@ func TestPrefetch(t *testing.T) {
 		at := (*uintptr)(unsafe.Pointer(&end[page-8*n]))
 		PrefetchRead(at, n)
 		PrefetchWrite(at, n)
+		PrefetchReadLine(at, n)
+		PrefetchWriteLine(at, n)
 		prefetchLines(&end[page-1], n)
 		prefetchLinesWrite(&end[page-1], n)
 	}
