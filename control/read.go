@@ -68,6 +68,11 @@ func (r *reader) Bonds(context.Context, *api.BondsRequest) (*api.BondsResponse, 
 	return answerOf(answer, ok, "bonds", "bond")
 }
 
+func (r *reader) Lldp(context.Context, *api.LldpRequest) (*api.LldpResponse, error) {
+	answer, ok := r.sw.Lldp()
+	return answerOf(answer, ok, "LLDP", "lldp")
+}
+
 // answerOf refuses what the graph has no stage for.
 func answerOf[T any](answer *T, ok bool, what, stage string) (*T, error) {
 	if !ok {

@@ -101,6 +101,10 @@ func (f *fakeSwitch) Bonds() (*api.BondsResponse, bool) {
 	return nil, false
 }
 
+func (f *fakeSwitch) Lldp() (*api.LldpResponse, bool) {
+	return &api.LldpResponse{Neighbours: []*api.LldpNeighbour{{SystemName: "far"}}}, f.stations != 0
+}
+
 func (f *fakeSwitch) Neighbours() (*api.NeighboursResponse, bool) {
 	return &api.NeighboursResponse{Neighbours: []*api.Neighbour{{Address: "10.0.0.1"}}}, f.stations != 0
 }

@@ -79,6 +79,7 @@ type Node struct {
 	audit  *control.Audit
 	server atomic.Pointer[control.Server]
 	meters *metrics.Server
+	sflow  []net.Conn // to the collectors of the stage sflow
 
 	space    *port.Space // where interfaces are opened
 	kernel   *hostif.Watch
@@ -244,6 +245,9 @@ func (n *Node) setUp() (err error) {
 	names := pipeline.Devices(n.ports)
 	n.names.Store(&names)
 	if n.chain, err = stages.Build(c.Switch.Graph, c.Stages, env); err != nil {
+		return err
+	}
+	if err := n.openSFlow(); err != nil {
 		return err
 	}
 	n.statuses = newStatuses(n)
@@ -503,6 +507,9 @@ func (n *Node) Close() (err error) {
 			if listener != nil {
 				errs = append(errs, listener.Close())
 			}
+		}
+		for _, conn := range n.sflow {
+			errs = append(errs, conn.Close())
 		}
 		if n.audit != nil {
 			errs = append(errs, n.audit.Close())

@@ -10,6 +10,7 @@ import (
 	"github.com/weirswitch/weir/stages/acl"
 	"github.com/weirswitch/weir/stages/l2"
 	"github.com/weirswitch/weir/stages/l3"
+	"github.com/weirswitch/weir/stages/lldp"
 )
 
 // Acl returns the rules of the access control list and their counts; false without the stage acl.
@@ -82,6 +83,23 @@ func (n *Node) Neighbours() (*api.NeighboursResponse, bool) {
 	for _, e := range m.Neighbours() {
 		r.Neighbours = append(r.Neighbours, &api.Neighbour{
 			Address: e.Address.String(), Port: names[e.Port], Mac: e.MAC, State: e.State, Waiting: int64(e.Waiting), Vrf: e.VRF,
+		})
+	}
+	return r, true
+}
+
+// Lldp returns the neighbours that announce themselves by LLDP; false without the stage lldp.
+func (n *Node) Lldp() (*api.LldpResponse, bool) {
+	m, ok := moduleOf[*lldp.Module](n.chain)
+	if !ok {
+		return nil, false
+	}
+	names := n.portNames()
+	r := &api.LldpResponse{}
+	for _, e := range m.Neighbours(clock.Kernel.TAI()) {
+		r.Neighbours = append(r.Neighbours, &api.LldpNeighbour{
+			Port: names[e.Port], Chassis: e.Chassis, PortId: e.PortID, PortDescription: e.PortDescription, SystemName: e.SystemName,
+			SystemDescription: e.SystemDescription, Capabilities: e.Capabilities, Management: e.Management, TtlNs: int64(e.TTL), AgeNs: int64(e.Age),
 		})
 	}
 	return r, true

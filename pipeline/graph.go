@@ -91,6 +91,9 @@ type Graph struct {
 	ticked  int64   // the clock at the last call
 	onTick  func(now int64)
 
+	emitters []Emitter
+	emitting bool // they have not been asked since the last call
+
 	_ [64]byte // what lies behind in memory is another worker's graph, which counts its batches
 }
 
@@ -138,6 +141,9 @@ func NewGraph(chain []Named, w int) *Graph {
 		if t, ok := g.stages[i].(Ticker); ok {
 			g.tickers = append(g.tickers, t)
 		}
+		if e, ok := g.stages[i].(Emitter); ok {
+			g.emitters = append(g.emitters, e)
+		}
 	}
 	g.due = make([]int64, len(g.tickers))
 	if len(g.tickers) == 0 {
@@ -177,6 +183,7 @@ func (g *Graph) Tick(now int64) {
 	if len(g.tickers) == 0 {
 		return // not even the clock that steps back is theirs
 	}
+	g.emitting = len(g.emitters) != 0
 	back := now < g.ticked
 	g.next, g.ticked = never, now
 	for i, t := range g.tickers {
@@ -187,6 +194,17 @@ func (g *Graph) Tick(now int64) {
 	}
 	if g.onTick != nil {
 		g.onTick(now)
+	}
+}
+
+// Emitting reports whether stages may have packets of the switch's own, for Emit to collect.
+func (g *Graph) Emitting() bool { return g.emitting }
+
+// Emit appends these packets to an empty batch. Their input port is their output port, and they are marked as copies.
+func (g *Graph) Emit(b *packet.Batch) {
+	g.emitting = false
+	for _, e := range g.emitters {
+		e.Emit(b)
 	}
 }
 

@@ -52,6 +52,14 @@ type Ticker interface {
 	Finish(now int64)
 }
 
+// Emitter is a Ticker with packets that no other packet brings about, as announcements at intervals are.
+type Emitter interface {
+	Ticker
+	// Emit appends the packets that are due, by Batch.Originate. It is called on the worker soon after each round of Tick, with
+	// an empty batch whose clock is set. What it appends leaves by its output port as it is: no stage sees it.
+	Emit(b *packet.Batch)
+}
+
 // Metered is a Module with counters or gauges in addition to those that the
 // graph keeps of every stage. Metrics may be called from anywhere, while
 // packets flow.

@@ -20,12 +20,14 @@ import (
 	"github.com/weirswitch/weir/stages/l2"
 	"github.com/weirswitch/weir/stages/l3"
 	"github.com/weirswitch/weir/stages/lds"
+	"github.com/weirswitch/weir/stages/lldp"
 	"github.com/weirswitch/weir/stages/mirror"
 	"github.com/weirswitch/weir/stages/oblivious"
 	"github.com/weirswitch/weir/stages/parse"
 	"github.com/weirswitch/weir/stages/patch"
 	"github.com/weirswitch/weir/stages/pint"
 	"github.com/weirswitch/weir/stages/policer"
+	"github.com/weirswitch/weir/stages/sflow"
 	"github.com/weirswitch/weir/stages/tunnel"
 	"github.com/weirswitch/weir/stages/vlan"
 )
@@ -60,6 +62,7 @@ var Kinds = map[string]Kind{
 	"parse":       portless(kind("turns bytes into metadata", parse.DefaultConfig, (*parse.Config).Validate, parse.New)),
 	"acl":         kind("permits or denies by ordered rules", acl.DefaultConfig, (*acl.Config).Validate, acl.New),
 	"conntrack":   kind("follows connections, and permits by security groups of ports", conntrack.DefaultConfig, (*conntrack.Config).Validate, conntrack.New),
+	"lldp":        kind("announces the switch to its neighbours, and learns of them (IEEE 802.1AB)", lldp.DefaultConfig, (*lldp.Config).Validate, lldp.New),
 	"mirror":      kind("copies packets of watched ports to another port", mirror.DefaultConfig, (*mirror.Config).Validate, mirror.New),
 	"policer":     kind("drops what exceeds a port's rate", policer.DefaultConfig, (*policer.Config).Validate, policer.New),
 	"patch":       kind("joins pairs of ports", patch.DefaultConfig, (*patch.Config).Validate, patch.New),
@@ -67,6 +70,7 @@ var Kinds = map[string]Kind{
 	"l3":          kind("routes IPv4 and IPv6, with ECMP, ICMP and neighbour discovery", l3.DefaultConfig, (*l3.Config).Validate, l3.New),
 	"irb":         portless(kind("sends on in its bridge domain what the router sends by a routed interface", l2.DefaultIRBConfig, (*l2.IRBConfig).Validate, l2.NewIRB)),
 	"vlan":        kind("gives packets with a tag to the VLAN subinterface of a port", vlan.DefaultConfig, (*vlan.Config).Validate, vlan.New),
+	"sflow":       kind("samples packets of ports, and counts, for tools that read sFlow", sflow.DefaultConfig, (*sflow.Config).Validate, sflow.New),
 	"tag":         kind("puts tags on packets that leave by VLAN subinterfaces", vlan.DefaultTagConfig, (*vlan.TagConfig).Validate, vlan.NewTag),
 	"bond":        kind("gives packets of a bond's members to the bond", bond.DefaultConfig, (*bond.Config).Validate, bond.New),
 	"distribute":  portless(kind("chooses the members by which packets leave by bonds", bond.DefaultDistributeConfig, (*bond.DistributeConfig).Validate, bond.NewDistribute)),

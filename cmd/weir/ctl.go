@@ -113,6 +113,7 @@ var views = []view{
 	{name: "routes", short: "The routes of the l3 stage", ask: askRoutes},
 	{name: "neighbours", short: "The neighbours that the l3 stage knows or looks for", ask: askNeighbours},
 	{name: "bonds", short: "The bonds, their members and what LACP knows of the other side", ask: askBonds},
+	{name: "lldp", short: "The neighbours at the ends of cables that the lldp stage heard of", ask: askLldp},
 	{name: "stages", short: "The stages: packets, drops and the time per packet", ask: askStages},
 	{name: "workers", short: "The workers: cores, queues and load", ask: askWorkers},
 	{name: "telemetry", short: "The stages' own measurements and counters, and the records sent", ask: askMetrics},

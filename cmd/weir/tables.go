@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
@@ -116,6 +117,22 @@ func yesOrNo(yes bool) string {
 		return "yes"
 	}
 	return "no"
+}
+
+func askLldp(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {
+	r, err := c.Lldp(ctx, &api.LldpRequest{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return control.JSON(r), func(w io.Writer) error {
+		t := text.NewTable("PORT", "SYSTEM", "CHASSIS", "THEIR PORT", "CAPABILITIES", "MANAGEMENT", ">TTL", ">AGE")
+		list := func(all []string) string { return cmp.Or(strings.Join(all, ","), "-") }
+		for _, x := range r.Neighbours {
+			t.Row(x.Port, cmp.Or(x.SystemName, "-"), x.Chassis, x.PortId, list(x.Capabilities), list(x.Management),
+				time.Duration(x.TtlNs), time.Duration(x.AgeNs).Truncate(time.Second))
+		}
+		return t.Write(w)
+	}, nil
 }
 
 // vrfTable is a table whose first column is the VRF, if there are any. row adds a row to it.

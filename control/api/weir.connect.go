@@ -59,6 +59,8 @@ const (
 	SwitchNeighboursProcedure = "/weir.v1.Switch/Neighbours"
 	// SwitchBondsProcedure is the fully-qualified name of the Switch's Bonds RPC.
 	SwitchBondsProcedure = "/weir.v1.Switch/Bonds"
+	// SwitchLldpProcedure is the fully-qualified name of the Switch's Lldp RPC.
+	SwitchLldpProcedure = "/weir.v1.Switch/Lldp"
 	// AdminSetProcedure is the fully-qualified name of the Admin's Set RPC.
 	AdminSetProcedure = "/weir.v1.Admin/Set"
 	// AdminReloadProcedure is the fully-qualified name of the Admin's Reload RPC.
@@ -100,6 +102,8 @@ type SwitchClient interface {
 	Neighbours(context.Context, *NeighboursRequest) (*NeighboursResponse, error)
 	// Bonds returns the bonds, and the state of each member.
 	Bonds(context.Context, *BondsRequest) (*BondsResponse, error)
+	// Lldp returns the systems at the far ends of cables that announce themselves by LLDP.
+	Lldp(context.Context, *LldpRequest) (*LldpResponse, error)
 }
 
 // NewSwitchClient constructs a client for the weir.v1.Switch service. By default, it uses the
@@ -191,6 +195,12 @@ func NewSwitchClient(httpClient connect.HTTPClient, baseURL string, opts ...conn
 			connect.WithSchema(switchMethods.ByName("Bonds")),
 			connect.WithClientOptions(opts...),
 		),
+		lldp: connect.NewClient[LldpRequest, LldpResponse](
+			httpClient,
+			baseURL+SwitchLldpProcedure,
+			connect.WithSchema(switchMethods.ByName("Lldp")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -209,6 +219,7 @@ type _switchClient struct {
 	routes     *connect.Client[RoutesRequest, RoutesResponse]
 	neighbours *connect.Client[NeighboursRequest, NeighboursResponse]
 	bonds      *connect.Client[BondsRequest, BondsResponse]
+	lldp       *connect.Client[LldpRequest, LldpResponse]
 }
 
 // Version calls weir.v1.Switch.Version.
@@ -324,6 +335,15 @@ func (c *_switchClient) Bonds(ctx context.Context, req *BondsRequest) (*BondsRes
 	return nil, err
 }
 
+// Lldp calls weir.v1.Switch.Lldp.
+func (c *_switchClient) Lldp(ctx context.Context, req *LldpRequest) (*LldpResponse, error) {
+	response, err := c.lldp.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // SwitchHandler is an implementation of the weir.v1.Switch service.
 type SwitchHandler interface {
 	// Version identifies the program.
@@ -353,6 +373,8 @@ type SwitchHandler interface {
 	Neighbours(context.Context, *NeighboursRequest) (*NeighboursResponse, error)
 	// Bonds returns the bonds, and the state of each member.
 	Bonds(context.Context, *BondsRequest) (*BondsResponse, error)
+	// Lldp returns the systems at the far ends of cables that announce themselves by LLDP.
+	Lldp(context.Context, *LldpRequest) (*LldpResponse, error)
 }
 
 // NewSwitchHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -440,6 +462,12 @@ func NewSwitchHandler(svc SwitchHandler, opts ...connect.HandlerOption) (string,
 		connect.WithSchema(switchMethods.ByName("Bonds")),
 		connect.WithHandlerOptions(opts...),
 	)
+	_switchLldpHandler := connect.NewUnaryHandlerSimple(
+		SwitchLldpProcedure,
+		svc.Lldp,
+		connect.WithSchema(switchMethods.ByName("Lldp")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.v1.Switch/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case SwitchVersionProcedure:
@@ -468,6 +496,8 @@ func NewSwitchHandler(svc SwitchHandler, opts ...connect.HandlerOption) (string,
 			_switchNeighboursHandler.ServeHTTP(w, r)
 		case SwitchBondsProcedure:
 			_switchBondsHandler.ServeHTTP(w, r)
+		case SwitchLldpProcedure:
+			_switchLldpHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}

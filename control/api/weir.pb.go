@@ -510,6 +510,42 @@ func (*BondsRequest) Descriptor() ([]byte, []int) {
 	return file_weir_proto_rawDescGZIP(), []int{11}
 }
 
+type LldpRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LldpRequest) Reset() {
+	*x = LldpRequest{}
+	mi := &file_weir_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LldpRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LldpRequest) ProtoMessage() {}
+
+func (x *LldpRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LldpRequest.ProtoReflect.Descriptor instead.
+func (*LldpRequest) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{12}
+}
+
 type AclResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rules         []*AclRule             `protobuf:"bytes,1,rep,name=rules,proto3" json:"rules,omitempty"` // in order, the default last
@@ -519,7 +555,7 @@ type AclResponse struct {
 
 func (x *AclResponse) Reset() {
 	*x = AclResponse{}
-	mi := &file_weir_proto_msgTypes[12]
+	mi := &file_weir_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -531,7 +567,7 @@ func (x *AclResponse) String() string {
 func (*AclResponse) ProtoMessage() {}
 
 func (x *AclResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[12]
+	mi := &file_weir_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -544,7 +580,7 @@ func (x *AclResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AclResponse.ProtoReflect.Descriptor instead.
 func (*AclResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{12}
+	return file_weir_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AclResponse) GetRules() []*AclRule {
@@ -567,7 +603,7 @@ type AclRule struct {
 
 func (x *AclRule) Reset() {
 	*x = AclRule{}
-	mi := &file_weir_proto_msgTypes[13]
+	mi := &file_weir_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +615,7 @@ func (x *AclRule) String() string {
 func (*AclRule) ProtoMessage() {}
 
 func (x *AclRule) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[13]
+	mi := &file_weir_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +628,7 @@ func (x *AclRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AclRule.ProtoReflect.Descriptor instead.
 func (*AclRule) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{13}
+	return file_weir_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AclRule) GetName() string {
@@ -639,7 +675,7 @@ type RoutesResponse struct {
 
 func (x *RoutesResponse) Reset() {
 	*x = RoutesResponse{}
-	mi := &file_weir_proto_msgTypes[14]
+	mi := &file_weir_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -651,7 +687,7 @@ func (x *RoutesResponse) String() string {
 func (*RoutesResponse) ProtoMessage() {}
 
 func (x *RoutesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[14]
+	mi := &file_weir_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -664,7 +700,7 @@ func (x *RoutesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoutesResponse.ProtoReflect.Descriptor instead.
 func (*RoutesResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{14}
+	return file_weir_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RoutesResponse) GetRoutes() []*Route {
@@ -688,7 +724,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_weir_proto_msgTypes[15]
+	mi := &file_weir_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -700,7 +736,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[15]
+	mi := &file_weir_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -713,7 +749,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{15}
+	return file_weir_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Route) GetPrefix() string {
@@ -768,7 +804,7 @@ type Hop struct {
 
 func (x *Hop) Reset() {
 	*x = Hop{}
-	mi := &file_weir_proto_msgTypes[16]
+	mi := &file_weir_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +816,7 @@ func (x *Hop) String() string {
 func (*Hop) ProtoMessage() {}
 
 func (x *Hop) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[16]
+	mi := &file_weir_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +829,7 @@ func (x *Hop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hop.ProtoReflect.Descriptor instead.
 func (*Hop) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{16}
+	return file_weir_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Hop) GetAddress() string {
@@ -810,6 +846,166 @@ func (x *Hop) GetPort() string {
 	return ""
 }
 
+type LldpResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Neighbours    []*LldpNeighbour       `protobuf:"bytes,1,rep,name=neighbours,proto3" json:"neighbours,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LldpResponse) Reset() {
+	*x = LldpResponse{}
+	mi := &file_weir_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LldpResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LldpResponse) ProtoMessage() {}
+
+func (x *LldpResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LldpResponse.ProtoReflect.Descriptor instead.
+func (*LldpResponse) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *LldpResponse) GetNeighbours() []*LldpNeighbour {
+	if x != nil {
+		return x.Neighbours
+	}
+	return nil
+}
+
+type LldpNeighbour struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Port              string                 `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"` // of the switch, where it was heard
+	Chassis           string                 `protobuf:"bytes,2,opt,name=chassis,proto3" json:"chassis,omitempty"`
+	PortId            string                 `protobuf:"bytes,3,opt,name=port_id,json=portId,proto3" json:"port_id,omitempty"` // its own port
+	PortDescription   string                 `protobuf:"bytes,4,opt,name=port_description,json=portDescription,proto3" json:"port_description,omitempty"`
+	SystemName        string                 `protobuf:"bytes,5,opt,name=system_name,json=systemName,proto3" json:"system_name,omitempty"`
+	SystemDescription string                 `protobuf:"bytes,6,opt,name=system_description,json=systemDescription,proto3" json:"system_description,omitempty"`
+	Capabilities      []string               `protobuf:"bytes,7,rep,name=capabilities,proto3" json:"capabilities,omitempty"` // in use: "bridge", "router", ...
+	Management        []string               `protobuf:"bytes,8,rep,name=management,proto3" json:"management,omitempty"`     // addresses
+	TtlNs             int64                  `protobuf:"varint,9,opt,name=ttl_ns,json=ttlNs,proto3" json:"ttl_ns,omitempty"`
+	AgeNs             int64                  `protobuf:"varint,10,opt,name=age_ns,json=ageNs,proto3" json:"age_ns,omitempty"` // since its last frame
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *LldpNeighbour) Reset() {
+	*x = LldpNeighbour{}
+	mi := &file_weir_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LldpNeighbour) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LldpNeighbour) ProtoMessage() {}
+
+func (x *LldpNeighbour) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LldpNeighbour.ProtoReflect.Descriptor instead.
+func (*LldpNeighbour) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *LldpNeighbour) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
+}
+
+func (x *LldpNeighbour) GetChassis() string {
+	if x != nil {
+		return x.Chassis
+	}
+	return ""
+}
+
+func (x *LldpNeighbour) GetPortId() string {
+	if x != nil {
+		return x.PortId
+	}
+	return ""
+}
+
+func (x *LldpNeighbour) GetPortDescription() string {
+	if x != nil {
+		return x.PortDescription
+	}
+	return ""
+}
+
+func (x *LldpNeighbour) GetSystemName() string {
+	if x != nil {
+		return x.SystemName
+	}
+	return ""
+}
+
+func (x *LldpNeighbour) GetSystemDescription() string {
+	if x != nil {
+		return x.SystemDescription
+	}
+	return ""
+}
+
+func (x *LldpNeighbour) GetCapabilities() []string {
+	if x != nil {
+		return x.Capabilities
+	}
+	return nil
+}
+
+func (x *LldpNeighbour) GetManagement() []string {
+	if x != nil {
+		return x.Management
+	}
+	return nil
+}
+
+func (x *LldpNeighbour) GetTtlNs() int64 {
+	if x != nil {
+		return x.TtlNs
+	}
+	return 0
+}
+
+func (x *LldpNeighbour) GetAgeNs() int64 {
+	if x != nil {
+		return x.AgeNs
+	}
+	return 0
+}
+
 type NeighboursResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Neighbours    []*Neighbour           `protobuf:"bytes,1,rep,name=neighbours,proto3" json:"neighbours,omitempty"`
@@ -819,7 +1015,7 @@ type NeighboursResponse struct {
 
 func (x *NeighboursResponse) Reset() {
 	*x = NeighboursResponse{}
-	mi := &file_weir_proto_msgTypes[17]
+	mi := &file_weir_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -831,7 +1027,7 @@ func (x *NeighboursResponse) String() string {
 func (*NeighboursResponse) ProtoMessage() {}
 
 func (x *NeighboursResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[17]
+	mi := &file_weir_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -844,7 +1040,7 @@ func (x *NeighboursResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NeighboursResponse.ProtoReflect.Descriptor instead.
 func (*NeighboursResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{17}
+	return file_weir_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *NeighboursResponse) GetNeighbours() []*Neighbour {
@@ -868,7 +1064,7 @@ type Neighbour struct {
 
 func (x *Neighbour) Reset() {
 	*x = Neighbour{}
-	mi := &file_weir_proto_msgTypes[18]
+	mi := &file_weir_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -880,7 +1076,7 @@ func (x *Neighbour) String() string {
 func (*Neighbour) ProtoMessage() {}
 
 func (x *Neighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[18]
+	mi := &file_weir_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -893,7 +1089,7 @@ func (x *Neighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Neighbour.ProtoReflect.Descriptor instead.
 func (*Neighbour) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{18}
+	return file_weir_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Neighbour) GetAddress() string {
@@ -947,7 +1143,7 @@ type BondsResponse struct {
 
 func (x *BondsResponse) Reset() {
 	*x = BondsResponse{}
-	mi := &file_weir_proto_msgTypes[19]
+	mi := &file_weir_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -959,7 +1155,7 @@ func (x *BondsResponse) String() string {
 func (*BondsResponse) ProtoMessage() {}
 
 func (x *BondsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[19]
+	mi := &file_weir_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -972,7 +1168,7 @@ func (x *BondsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BondsResponse.ProtoReflect.Descriptor instead.
 func (*BondsResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{19}
+	return file_weir_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *BondsResponse) GetBonds() []*Bond {
@@ -998,7 +1194,7 @@ type Bond struct {
 
 func (x *Bond) Reset() {
 	*x = Bond{}
-	mi := &file_weir_proto_msgTypes[20]
+	mi := &file_weir_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1010,7 +1206,7 @@ func (x *Bond) String() string {
 func (*Bond) ProtoMessage() {}
 
 func (x *Bond) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[20]
+	mi := &file_weir_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1023,7 +1219,7 @@ func (x *Bond) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bond.ProtoReflect.Descriptor instead.
 func (*Bond) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{20}
+	return file_weir_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Bond) GetName() string {
@@ -1096,7 +1292,7 @@ type BondMember struct {
 
 func (x *BondMember) Reset() {
 	*x = BondMember{}
-	mi := &file_weir_proto_msgTypes[21]
+	mi := &file_weir_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1304,7 @@ func (x *BondMember) String() string {
 func (*BondMember) ProtoMessage() {}
 
 func (x *BondMember) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[21]
+	mi := &file_weir_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1317,7 @@ func (x *BondMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BondMember.ProtoReflect.Descriptor instead.
 func (*BondMember) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{21}
+	return file_weir_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *BondMember) GetName() string {
@@ -1186,7 +1382,7 @@ type LacpPort struct {
 
 func (x *LacpPort) Reset() {
 	*x = LacpPort{}
-	mi := &file_weir_proto_msgTypes[22]
+	mi := &file_weir_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1198,7 +1394,7 @@ func (x *LacpPort) String() string {
 func (*LacpPort) ProtoMessage() {}
 
 func (x *LacpPort) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[22]
+	mi := &file_weir_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1211,7 +1407,7 @@ func (x *LacpPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LacpPort.ProtoReflect.Descriptor instead.
 func (*LacpPort) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{22}
+	return file_weir_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LacpPort) GetReceiveMachine() string {
@@ -1308,7 +1504,7 @@ type SetRequest struct {
 
 func (x *SetRequest) Reset() {
 	*x = SetRequest{}
-	mi := &file_weir_proto_msgTypes[23]
+	mi := &file_weir_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1516,7 @@ func (x *SetRequest) String() string {
 func (*SetRequest) ProtoMessage() {}
 
 func (x *SetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[23]
+	mi := &file_weir_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1529,7 @@ func (x *SetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRequest.ProtoReflect.Descriptor instead.
 func (*SetRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{23}
+	return file_weir_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SetRequest) GetStage() string {
@@ -1388,7 +1584,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_weir_proto_msgTypes[24]
+	mi := &file_weir_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1400,7 +1596,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[24]
+	mi := &file_weir_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1413,7 +1609,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{24}
+	return file_weir_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReloadRequest) GetToml() string {
@@ -1440,7 +1636,7 @@ type ChangeResponse struct {
 
 func (x *ChangeResponse) Reset() {
 	*x = ChangeResponse{}
-	mi := &file_weir_proto_msgTypes[25]
+	mi := &file_weir_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1452,7 +1648,7 @@ func (x *ChangeResponse) String() string {
 func (*ChangeResponse) ProtoMessage() {}
 
 func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[25]
+	mi := &file_weir_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1465,7 +1661,7 @@ func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeResponse.ProtoReflect.Descriptor instead.
 func (*ChangeResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{25}
+	return file_weir_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ChangeResponse) GetChanges() []*Change {
@@ -1493,7 +1689,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_weir_proto_msgTypes[26]
+	mi := &file_weir_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +1701,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[26]
+	mi := &file_weir_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +1714,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{26}
+	return file_weir_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Change) GetKey() string {
@@ -1554,7 +1750,7 @@ type ClearRequest struct {
 
 func (x *ClearRequest) Reset() {
 	*x = ClearRequest{}
-	mi := &file_weir_proto_msgTypes[27]
+	mi := &file_weir_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1566,7 +1762,7 @@ func (x *ClearRequest) String() string {
 func (*ClearRequest) ProtoMessage() {}
 
 func (x *ClearRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[27]
+	mi := &file_weir_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1579,7 +1775,7 @@ func (x *ClearRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearRequest.ProtoReflect.Descriptor instead.
 func (*ClearRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{27}
+	return file_weir_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ClearRequest) GetTable() string {
@@ -1619,7 +1815,7 @@ type ClearResponse struct {
 
 func (x *ClearResponse) Reset() {
 	*x = ClearResponse{}
-	mi := &file_weir_proto_msgTypes[28]
+	mi := &file_weir_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1631,7 +1827,7 @@ func (x *ClearResponse) String() string {
 func (*ClearResponse) ProtoMessage() {}
 
 func (x *ClearResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[28]
+	mi := &file_weir_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1644,7 +1840,7 @@ func (x *ClearResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearResponse.ProtoReflect.Descriptor instead.
 func (*ClearResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{28}
+	return file_weir_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ClearResponse) GetCleared() int64 {
@@ -1665,7 +1861,7 @@ type TraceRequest struct {
 
 func (x *TraceRequest) Reset() {
 	*x = TraceRequest{}
-	mi := &file_weir_proto_msgTypes[29]
+	mi := &file_weir_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1677,7 +1873,7 @@ func (x *TraceRequest) String() string {
 func (*TraceRequest) ProtoMessage() {}
 
 func (x *TraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[29]
+	mi := &file_weir_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1690,7 +1886,7 @@ func (x *TraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
 func (*TraceRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{29}
+	return file_weir_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TraceRequest) GetCount() int64 {
@@ -1723,7 +1919,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_weir_proto_msgTypes[30]
+	mi := &file_weir_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1735,7 +1931,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[30]
+	mi := &file_weir_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1748,7 +1944,7 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{30}
+	return file_weir_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TraceResponse) GetPackets() []*TracedPacket {
@@ -1769,7 +1965,7 @@ type TracedPacket struct {
 
 func (x *TracedPacket) Reset() {
 	*x = TracedPacket{}
-	mi := &file_weir_proto_msgTypes[31]
+	mi := &file_weir_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +1977,7 @@ func (x *TracedPacket) String() string {
 func (*TracedPacket) ProtoMessage() {}
 
 func (x *TracedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[31]
+	mi := &file_weir_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +1990,7 @@ func (x *TracedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedPacket.ProtoReflect.Descriptor instead.
 func (*TracedPacket) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{31}
+	return file_weir_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TracedPacket) GetPort() string {
@@ -1828,7 +2024,7 @@ type TraceStep struct {
 
 func (x *TraceStep) Reset() {
 	*x = TraceStep{}
-	mi := &file_weir_proto_msgTypes[32]
+	mi := &file_weir_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1840,7 +2036,7 @@ func (x *TraceStep) String() string {
 func (*TraceStep) ProtoMessage() {}
 
 func (x *TraceStep) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[32]
+	mi := &file_weir_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1853,7 +2049,7 @@ func (x *TraceStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceStep.ProtoReflect.Descriptor instead.
 func (*TraceStep) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{32}
+	return file_weir_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TraceStep) GetStage() string {
@@ -1883,7 +2079,7 @@ type CaptureRequest struct {
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_weir_proto_msgTypes[33]
+	mi := &file_weir_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +2091,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[33]
+	mi := &file_weir_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,7 +2104,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{33}
+	return file_weir_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CaptureRequest) GetStage() string {
@@ -1958,7 +2154,7 @@ type CaptureResponse struct {
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_weir_proto_msgTypes[34]
+	mi := &file_weir_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2166,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[34]
+	mi := &file_weir_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2179,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{34}
+	return file_weir_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CaptureResponse) GetPorts() []string {
@@ -2020,7 +2216,7 @@ type CapturedPacket struct {
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_weir_proto_msgTypes[35]
+	mi := &file_weir_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2032,7 +2228,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[35]
+	mi := &file_weir_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2045,7 +2241,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{35}
+	return file_weir_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CapturedPacket) GetTimeNs() int64 {
@@ -2091,7 +2287,7 @@ type FdbRequest struct {
 
 func (x *FdbRequest) Reset() {
 	*x = FdbRequest{}
-	mi := &file_weir_proto_msgTypes[36]
+	mi := &file_weir_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2103,7 +2299,7 @@ func (x *FdbRequest) String() string {
 func (*FdbRequest) ProtoMessage() {}
 
 func (x *FdbRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[36]
+	mi := &file_weir_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2116,7 +2312,7 @@ func (x *FdbRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbRequest.ProtoReflect.Descriptor instead.
 func (*FdbRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{36}
+	return file_weir_proto_rawDescGZIP(), []int{39}
 }
 
 type ConfigRequest struct {
@@ -2127,7 +2323,7 @@ type ConfigRequest struct {
 
 func (x *ConfigRequest) Reset() {
 	*x = ConfigRequest{}
-	mi := &file_weir_proto_msgTypes[37]
+	mi := &file_weir_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2139,7 +2335,7 @@ func (x *ConfigRequest) String() string {
 func (*ConfigRequest) ProtoMessage() {}
 
 func (x *ConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[37]
+	mi := &file_weir_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2152,7 +2348,7 @@ func (x *ConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigRequest.ProtoReflect.Descriptor instead.
 func (*ConfigRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{37}
+	return file_weir_proto_rawDescGZIP(), []int{40}
 }
 
 type ReportResponse struct {
@@ -2180,7 +2376,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_weir_proto_msgTypes[38]
+	mi := &file_weir_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2388,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[38]
+	mi := &file_weir_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2401,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{38}
+	return file_weir_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReportResponse) GetName() string {
@@ -2329,7 +2525,7 @@ type PortsResponse struct {
 
 func (x *PortsResponse) Reset() {
 	*x = PortsResponse{}
-	mi := &file_weir_proto_msgTypes[39]
+	mi := &file_weir_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2341,7 +2537,7 @@ func (x *PortsResponse) String() string {
 func (*PortsResponse) ProtoMessage() {}
 
 func (x *PortsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[39]
+	mi := &file_weir_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2354,7 +2550,7 @@ func (x *PortsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortsResponse.ProtoReflect.Descriptor instead.
 func (*PortsResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{39}
+	return file_weir_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PortsResponse) GetPorts() []*Port {
@@ -2373,7 +2569,7 @@ type StagesResponse struct {
 
 func (x *StagesResponse) Reset() {
 	*x = StagesResponse{}
-	mi := &file_weir_proto_msgTypes[40]
+	mi := &file_weir_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2385,7 +2581,7 @@ func (x *StagesResponse) String() string {
 func (*StagesResponse) ProtoMessage() {}
 
 func (x *StagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[40]
+	mi := &file_weir_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2398,7 +2594,7 @@ func (x *StagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StagesResponse.ProtoReflect.Descriptor instead.
 func (*StagesResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{40}
+	return file_weir_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *StagesResponse) GetStages() []*Stage {
@@ -2417,7 +2613,7 @@ type WorkersResponse struct {
 
 func (x *WorkersResponse) Reset() {
 	*x = WorkersResponse{}
-	mi := &file_weir_proto_msgTypes[41]
+	mi := &file_weir_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2429,7 +2625,7 @@ func (x *WorkersResponse) String() string {
 func (*WorkersResponse) ProtoMessage() {}
 
 func (x *WorkersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[41]
+	mi := &file_weir_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2442,7 +2638,7 @@ func (x *WorkersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkersResponse.ProtoReflect.Descriptor instead.
 func (*WorkersResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{41}
+	return file_weir_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *WorkersResponse) GetWorkers() []*Worker {
@@ -2461,7 +2657,7 @@ type ConfigResponse struct {
 
 func (x *ConfigResponse) Reset() {
 	*x = ConfigResponse{}
-	mi := &file_weir_proto_msgTypes[42]
+	mi := &file_weir_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2473,7 +2669,7 @@ func (x *ConfigResponse) String() string {
 func (*ConfigResponse) ProtoMessage() {}
 
 func (x *ConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[42]
+	mi := &file_weir_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2486,7 +2682,7 @@ func (x *ConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigResponse.ProtoReflect.Descriptor instead.
 func (*ConfigResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{42}
+	return file_weir_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ConfigResponse) GetToml() string {
@@ -2505,7 +2701,7 @@ type FdbResponse struct {
 
 func (x *FdbResponse) Reset() {
 	*x = FdbResponse{}
-	mi := &file_weir_proto_msgTypes[43]
+	mi := &file_weir_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2517,7 +2713,7 @@ func (x *FdbResponse) String() string {
 func (*FdbResponse) ProtoMessage() {}
 
 func (x *FdbResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[43]
+	mi := &file_weir_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2530,7 +2726,7 @@ func (x *FdbResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbResponse.ProtoReflect.Descriptor instead.
 func (*FdbResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{43}
+	return file_weir_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *FdbResponse) GetEntries() []*FdbEntry {
@@ -2554,7 +2750,7 @@ type Fate struct {
 
 func (x *Fate) Reset() {
 	*x = Fate{}
-	mi := &file_weir_proto_msgTypes[44]
+	mi := &file_weir_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2566,7 +2762,7 @@ func (x *Fate) String() string {
 func (*Fate) ProtoMessage() {}
 
 func (x *Fate) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[44]
+	mi := &file_weir_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2579,7 +2775,7 @@ func (x *Fate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fate.ProtoReflect.Descriptor instead.
 func (*Fate) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{44}
+	return file_weir_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Fate) GetReceived() uint64 {
@@ -2663,7 +2859,7 @@ type Port struct {
 
 func (x *Port) Reset() {
 	*x = Port{}
-	mi := &file_weir_proto_msgTypes[45]
+	mi := &file_weir_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2675,7 +2871,7 @@ func (x *Port) String() string {
 func (*Port) ProtoMessage() {}
 
 func (x *Port) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[45]
+	mi := &file_weir_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2688,7 +2884,7 @@ func (x *Port) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Port.ProtoReflect.Descriptor instead.
 func (*Port) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{45}
+	return file_weir_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Port) GetName() string {
@@ -3013,7 +3209,7 @@ type PortClass struct {
 
 func (x *PortClass) Reset() {
 	*x = PortClass{}
-	mi := &file_weir_proto_msgTypes[46]
+	mi := &file_weir_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3025,7 +3221,7 @@ func (x *PortClass) String() string {
 func (*PortClass) ProtoMessage() {}
 
 func (x *PortClass) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[46]
+	mi := &file_weir_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3038,7 +3234,7 @@ func (x *PortClass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortClass.ProtoReflect.Descriptor instead.
 func (*PortClass) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{46}
+	return file_weir_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PortClass) GetName() string {
@@ -3130,7 +3326,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_weir_proto_msgTypes[47]
+	mi := &file_weir_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3142,7 +3338,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[47]
+	mi := &file_weir_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3155,7 +3351,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{47}
+	return file_weir_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Setting) GetName() string {
@@ -3189,7 +3385,7 @@ type RefusedSetting struct {
 
 func (x *RefusedSetting) Reset() {
 	*x = RefusedSetting{}
-	mi := &file_weir_proto_msgTypes[48]
+	mi := &file_weir_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3201,7 +3397,7 @@ func (x *RefusedSetting) String() string {
 func (*RefusedSetting) ProtoMessage() {}
 
 func (x *RefusedSetting) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[48]
+	mi := &file_weir_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3214,7 +3410,7 @@ func (x *RefusedSetting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedSetting.ProtoReflect.Descriptor instead.
 func (*RefusedSetting) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{48}
+	return file_weir_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RefusedSetting) GetName() string {
@@ -3241,7 +3437,7 @@ type MetricsResponse struct {
 
 func (x *MetricsResponse) Reset() {
 	*x = MetricsResponse{}
-	mi := &file_weir_proto_msgTypes[49]
+	mi := &file_weir_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3253,7 +3449,7 @@ func (x *MetricsResponse) String() string {
 func (*MetricsResponse) ProtoMessage() {}
 
 func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[49]
+	mi := &file_weir_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3266,7 +3462,7 @@ func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsResponse.ProtoReflect.Descriptor instead.
 func (*MetricsResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{49}
+	return file_weir_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *MetricsResponse) GetMetrics() []*Metric {
@@ -3306,7 +3502,7 @@ type Records struct {
 
 func (x *Records) Reset() {
 	*x = Records{}
-	mi := &file_weir_proto_msgTypes[50]
+	mi := &file_weir_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3318,7 +3514,7 @@ func (x *Records) String() string {
 func (*Records) ProtoMessage() {}
 
 func (x *Records) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[50]
+	mi := &file_weir_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3331,7 +3527,7 @@ func (x *Records) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Records.ProtoReflect.Descriptor instead.
 func (*Records) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{50}
+	return file_weir_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Records) GetSpool() string {
@@ -3445,7 +3641,7 @@ type RecordKind struct {
 
 func (x *RecordKind) Reset() {
 	*x = RecordKind{}
-	mi := &file_weir_proto_msgTypes[51]
+	mi := &file_weir_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3457,7 +3653,7 @@ func (x *RecordKind) String() string {
 func (*RecordKind) ProtoMessage() {}
 
 func (x *RecordKind) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[51]
+	mi := &file_weir_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3470,7 +3666,7 @@ func (x *RecordKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordKind.ProtoReflect.Descriptor instead.
 func (*RecordKind) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{51}
+	return file_weir_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RecordKind) GetKind() string {
@@ -3574,7 +3770,7 @@ type RecordDrop struct {
 
 func (x *RecordDrop) Reset() {
 	*x = RecordDrop{}
-	mi := &file_weir_proto_msgTypes[52]
+	mi := &file_weir_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3586,7 +3782,7 @@ func (x *RecordDrop) String() string {
 func (*RecordDrop) ProtoMessage() {}
 
 func (x *RecordDrop) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[52]
+	mi := &file_weir_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3599,7 +3795,7 @@ func (x *RecordDrop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordDrop.ProtoReflect.Descriptor instead.
 func (*RecordDrop) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{52}
+	return file_weir_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *RecordDrop) GetKind() string {
@@ -3673,7 +3869,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_weir_proto_msgTypes[53]
+	mi := &file_weir_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3685,7 +3881,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[53]
+	mi := &file_weir_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3698,7 +3894,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{53}
+	return file_weir_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Metric) GetStage() string {
@@ -3760,7 +3956,7 @@ type PintReport struct {
 
 func (x *PintReport) Reset() {
 	*x = PintReport{}
-	mi := &file_weir_proto_msgTypes[54]
+	mi := &file_weir_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3772,7 +3968,7 @@ func (x *PintReport) String() string {
 func (*PintReport) ProtoMessage() {}
 
 func (x *PintReport) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[54]
+	mi := &file_weir_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3785,7 +3981,7 @@ func (x *PintReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintReport.ProtoReflect.Descriptor instead.
 func (*PintReport) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{54}
+	return file_weir_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PintReport) GetSink() bool {
@@ -3848,7 +4044,7 @@ type PintPlan struct {
 
 func (x *PintPlan) Reset() {
 	*x = PintPlan{}
-	mi := &file_weir_proto_msgTypes[55]
+	mi := &file_weir_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3860,7 +4056,7 @@ func (x *PintPlan) String() string {
 func (*PintPlan) ProtoMessage() {}
 
 func (x *PintPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[55]
+	mi := &file_weir_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3873,7 +4069,7 @@ func (x *PintPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintPlan.ProtoReflect.Descriptor instead.
 func (*PintPlan) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{55}
+	return file_weir_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PintPlan) GetId() uint32 {
@@ -3906,7 +4102,7 @@ type PintMeasured struct {
 
 func (x *PintMeasured) Reset() {
 	*x = PintMeasured{}
-	mi := &file_weir_proto_msgTypes[56]
+	mi := &file_weir_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3918,7 +4114,7 @@ func (x *PintMeasured) String() string {
 func (*PintMeasured) ProtoMessage() {}
 
 func (x *PintMeasured) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[56]
+	mi := &file_weir_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3931,7 +4127,7 @@ func (x *PintMeasured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintMeasured.ProtoReflect.Descriptor instead.
 func (*PintMeasured) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{56}
+	return file_weir_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PintMeasured) GetPort() string {
@@ -4000,7 +4196,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_weir_proto_msgTypes[57]
+	mi := &file_weir_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4012,7 +4208,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[57]
+	mi := &file_weir_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4025,7 +4221,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{57}
+	return file_weir_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Stage) GetName() string {
@@ -4104,7 +4300,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_weir_proto_msgTypes[58]
+	mi := &file_weir_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4116,7 +4312,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[58]
+	mi := &file_weir_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4129,7 +4325,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{58}
+	return file_weir_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Worker) GetId() int64 {
@@ -4234,7 +4430,7 @@ type Frames struct {
 
 func (x *Frames) Reset() {
 	*x = Frames{}
-	mi := &file_weir_proto_msgTypes[59]
+	mi := &file_weir_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4246,7 +4442,7 @@ func (x *Frames) String() string {
 func (*Frames) ProtoMessage() {}
 
 func (x *Frames) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[59]
+	mi := &file_weir_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4259,7 +4455,7 @@ func (x *Frames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frames.ProtoReflect.Descriptor instead.
 func (*Frames) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{59}
+	return file_weir_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Frames) GetTotal() int64 {
@@ -4332,7 +4528,7 @@ type FdbEntry struct {
 
 func (x *FdbEntry) Reset() {
 	*x = FdbEntry{}
-	mi := &file_weir_proto_msgTypes[60]
+	mi := &file_weir_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4344,7 +4540,7 @@ func (x *FdbEntry) String() string {
 func (*FdbEntry) ProtoMessage() {}
 
 func (x *FdbEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[60]
+	mi := &file_weir_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4357,7 +4553,7 @@ func (x *FdbEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbEntry.ProtoReflect.Descriptor instead.
 func (*FdbEntry) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{60}
+	return file_weir_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *FdbEntry) GetMac() string {
@@ -4427,7 +4623,8 @@ const file_weir_proto_rawDesc = "" +
 	"AclRequest\"\x0f\n" +
 	"\rRoutesRequest\"\x13\n" +
 	"\x11NeighboursRequest\"\x0e\n" +
-	"\fBondsRequest\"5\n" +
+	"\fBondsRequest\"\r\n" +
+	"\vLldpRequest\"5\n" +
 	"\vAclResponse\x12&\n" +
 	"\x05rules\x18\x01 \x03(\v2\x10.weir.v1.AclRuleR\x05rules\"{\n" +
 	"\aAclRule\x12\x12\n" +
@@ -4447,7 +4644,26 @@ const file_weir_proto_rawDesc = "" +
 	"\x03vrf\x18\x06 \x01(\tR\x03vrf\"3\n" +
 	"\x03Hop\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x12\n" +
-	"\x04port\x18\x02 \x01(\tR\x04port\"H\n" +
+	"\x04port\x18\x02 \x01(\tR\x04port\"F\n" +
+	"\fLldpResponse\x126\n" +
+	"\n" +
+	"neighbours\x18\x01 \x03(\v2\x16.weir.v1.LldpNeighbourR\n" +
+	"neighbours\"\xc3\x02\n" +
+	"\rLldpNeighbour\x12\x12\n" +
+	"\x04port\x18\x01 \x01(\tR\x04port\x12\x18\n" +
+	"\achassis\x18\x02 \x01(\tR\achassis\x12\x17\n" +
+	"\aport_id\x18\x03 \x01(\tR\x06portId\x12)\n" +
+	"\x10port_description\x18\x04 \x01(\tR\x0fportDescription\x12\x1f\n" +
+	"\vsystem_name\x18\x05 \x01(\tR\n" +
+	"systemName\x12-\n" +
+	"\x12system_description\x18\x06 \x01(\tR\x11systemDescription\x12\"\n" +
+	"\fcapabilities\x18\a \x03(\tR\fcapabilities\x12\x1e\n" +
+	"\n" +
+	"management\x18\b \x03(\tR\n" +
+	"management\x12\x15\n" +
+	"\x06ttl_ns\x18\t \x01(\x03R\x05ttlNs\x12\x15\n" +
+	"\x06age_ns\x18\n" +
+	" \x01(\x03R\x05ageNs\"H\n" +
 	"\x12NeighboursResponse\x122\n" +
 	"\n" +
 	"neighbours\x18\x01 \x03(\v2\x12.weir.v1.NeighbourR\n" +
@@ -4799,7 +5015,7 @@ const file_weir_proto_rawDesc = "" +
 	"\x04port\x18\x03 \x01(\tR\x04port\x12\x15\n" +
 	"\x06age_ns\x18\x04 \x01(\x03R\x05ageNs\x12\x16\n" +
 	"\x06static\x18\x05 \x01(\bR\x06static\x12\x16\n" +
-	"\x06domain\x18\x06 \x01(\tR\x06domain2\x98\x06\n" +
+	"\x06domain\x18\x06 \x01(\tR\x06domain2\xcf\x06\n" +
 	"\x06Switch\x12>\n" +
 	"\aVersion\x12\x17.weir.v1.VersionRequest\x1a\x18.weir.v1.VersionResponse\"\x00\x12;\n" +
 	"\x06Report\x12\x16.weir.v1.ReportRequest\x1a\x17.weir.v1.ReportResponse\"\x00\x128\n" +
@@ -4814,7 +5030,8 @@ const file_weir_proto_rawDesc = "" +
 	"\x06Routes\x12\x16.weir.v1.RoutesRequest\x1a\x17.weir.v1.RoutesResponse\"\x00\x12G\n" +
 	"\n" +
 	"Neighbours\x12\x1a.weir.v1.NeighboursRequest\x1a\x1b.weir.v1.NeighboursResponse\"\x00\x128\n" +
-	"\x05Bonds\x12\x15.weir.v1.BondsRequest\x1a\x16.weir.v1.BondsResponse\"\x002\xb1\x02\n" +
+	"\x05Bonds\x12\x15.weir.v1.BondsRequest\x1a\x16.weir.v1.BondsResponse\"\x00\x125\n" +
+	"\x04Lldp\x12\x14.weir.v1.LldpRequest\x1a\x15.weir.v1.LldpResponse\"\x002\xb1\x02\n" +
 	"\x05Admin\x125\n" +
 	"\x03Set\x12\x13.weir.v1.SetRequest\x1a\x17.weir.v1.ChangeResponse\"\x00\x12;\n" +
 	"\x06Reload\x12\x16.weir.v1.ReloadRequest\x1a\x17.weir.v1.ChangeResponse\"\x00\x128\n" +
@@ -4834,7 +5051,7 @@ func file_weir_proto_rawDescGZIP() []byte {
 	return file_weir_proto_rawDescData
 }
 
-var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
+var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
 var file_weir_proto_goTypes = []any{
 	(*VersionRequest)(nil),       // 0: weir.v1.VersionRequest
 	(*VersionResponse)(nil),      // 1: weir.v1.VersionResponse
@@ -4848,154 +5065,160 @@ var file_weir_proto_goTypes = []any{
 	(*RoutesRequest)(nil),        // 9: weir.v1.RoutesRequest
 	(*NeighboursRequest)(nil),    // 10: weir.v1.NeighboursRequest
 	(*BondsRequest)(nil),         // 11: weir.v1.BondsRequest
-	(*AclResponse)(nil),          // 12: weir.v1.AclResponse
-	(*AclRule)(nil),              // 13: weir.v1.AclRule
-	(*RoutesResponse)(nil),       // 14: weir.v1.RoutesResponse
-	(*Route)(nil),                // 15: weir.v1.Route
-	(*Hop)(nil),                  // 16: weir.v1.Hop
-	(*NeighboursResponse)(nil),   // 17: weir.v1.NeighboursResponse
-	(*Neighbour)(nil),            // 18: weir.v1.Neighbour
-	(*BondsResponse)(nil),        // 19: weir.v1.BondsResponse
-	(*Bond)(nil),                 // 20: weir.v1.Bond
-	(*BondMember)(nil),           // 21: weir.v1.BondMember
-	(*LacpPort)(nil),             // 22: weir.v1.LacpPort
-	(*SetRequest)(nil),           // 23: weir.v1.SetRequest
-	(*ReloadRequest)(nil),        // 24: weir.v1.ReloadRequest
-	(*ChangeResponse)(nil),       // 25: weir.v1.ChangeResponse
-	(*Change)(nil),               // 26: weir.v1.Change
-	(*ClearRequest)(nil),         // 27: weir.v1.ClearRequest
-	(*ClearResponse)(nil),        // 28: weir.v1.ClearResponse
-	(*TraceRequest)(nil),         // 29: weir.v1.TraceRequest
-	(*TraceResponse)(nil),        // 30: weir.v1.TraceResponse
-	(*TracedPacket)(nil),         // 31: weir.v1.TracedPacket
-	(*TraceStep)(nil),            // 32: weir.v1.TraceStep
-	(*CaptureRequest)(nil),       // 33: weir.v1.CaptureRequest
-	(*CaptureResponse)(nil),      // 34: weir.v1.CaptureResponse
-	(*CapturedPacket)(nil),       // 35: weir.v1.CapturedPacket
-	(*FdbRequest)(nil),           // 36: weir.v1.FdbRequest
-	(*ConfigRequest)(nil),        // 37: weir.v1.ConfigRequest
-	(*ReportResponse)(nil),       // 38: weir.v1.ReportResponse
-	(*PortsResponse)(nil),        // 39: weir.v1.PortsResponse
-	(*StagesResponse)(nil),       // 40: weir.v1.StagesResponse
-	(*WorkersResponse)(nil),      // 41: weir.v1.WorkersResponse
-	(*ConfigResponse)(nil),       // 42: weir.v1.ConfigResponse
-	(*FdbResponse)(nil),          // 43: weir.v1.FdbResponse
-	(*Fate)(nil),                 // 44: weir.v1.Fate
-	(*Port)(nil),                 // 45: weir.v1.Port
-	(*PortClass)(nil),            // 46: weir.v1.PortClass
-	(*Setting)(nil),              // 47: weir.v1.Setting
-	(*RefusedSetting)(nil),       // 48: weir.v1.RefusedSetting
-	(*MetricsResponse)(nil),      // 49: weir.v1.MetricsResponse
-	(*Records)(nil),              // 50: weir.v1.Records
-	(*RecordKind)(nil),           // 51: weir.v1.RecordKind
-	(*RecordDrop)(nil),           // 52: weir.v1.RecordDrop
-	(*Metric)(nil),               // 53: weir.v1.Metric
-	(*PintReport)(nil),           // 54: weir.v1.PintReport
-	(*PintPlan)(nil),             // 55: weir.v1.PintPlan
-	(*PintMeasured)(nil),         // 56: weir.v1.PintMeasured
-	(*Stage)(nil),                // 57: weir.v1.Stage
-	(*Worker)(nil),               // 58: weir.v1.Worker
-	(*Frames)(nil),               // 59: weir.v1.Frames
-	(*FdbEntry)(nil),             // 60: weir.v1.FdbEntry
-	nil,                          // 61: weir.v1.SetRequest.FieldsEntry
-	nil,                          // 62: weir.v1.SetRequest.MatchEntry
-	nil,                          // 63: weir.v1.ReportResponse.DroppedEntry
-	nil,                          // 64: weir.v1.Fate.DroppedEntry
-	nil,                          // 65: weir.v1.Port.DroppedEntry
-	nil,                          // 66: weir.v1.Port.FaultsEntry
-	nil,                          // 67: weir.v1.Metric.LabelsEntry
-	(*api.PathAnswer)(nil),       // 68: weir.query.v1.PathAnswer
-	(*api.LatencyAnswer)(nil),    // 69: weir.query.v1.LatencyAnswer
-	(*api.CongestionAnswer)(nil), // 70: weir.query.v1.CongestionAnswer
-	(*api.LoopsAnswer)(nil),      // 71: weir.query.v1.LoopsAnswer
+	(*LldpRequest)(nil),          // 12: weir.v1.LldpRequest
+	(*AclResponse)(nil),          // 13: weir.v1.AclResponse
+	(*AclRule)(nil),              // 14: weir.v1.AclRule
+	(*RoutesResponse)(nil),       // 15: weir.v1.RoutesResponse
+	(*Route)(nil),                // 16: weir.v1.Route
+	(*Hop)(nil),                  // 17: weir.v1.Hop
+	(*LldpResponse)(nil),         // 18: weir.v1.LldpResponse
+	(*LldpNeighbour)(nil),        // 19: weir.v1.LldpNeighbour
+	(*NeighboursResponse)(nil),   // 20: weir.v1.NeighboursResponse
+	(*Neighbour)(nil),            // 21: weir.v1.Neighbour
+	(*BondsResponse)(nil),        // 22: weir.v1.BondsResponse
+	(*Bond)(nil),                 // 23: weir.v1.Bond
+	(*BondMember)(nil),           // 24: weir.v1.BondMember
+	(*LacpPort)(nil),             // 25: weir.v1.LacpPort
+	(*SetRequest)(nil),           // 26: weir.v1.SetRequest
+	(*ReloadRequest)(nil),        // 27: weir.v1.ReloadRequest
+	(*ChangeResponse)(nil),       // 28: weir.v1.ChangeResponse
+	(*Change)(nil),               // 29: weir.v1.Change
+	(*ClearRequest)(nil),         // 30: weir.v1.ClearRequest
+	(*ClearResponse)(nil),        // 31: weir.v1.ClearResponse
+	(*TraceRequest)(nil),         // 32: weir.v1.TraceRequest
+	(*TraceResponse)(nil),        // 33: weir.v1.TraceResponse
+	(*TracedPacket)(nil),         // 34: weir.v1.TracedPacket
+	(*TraceStep)(nil),            // 35: weir.v1.TraceStep
+	(*CaptureRequest)(nil),       // 36: weir.v1.CaptureRequest
+	(*CaptureResponse)(nil),      // 37: weir.v1.CaptureResponse
+	(*CapturedPacket)(nil),       // 38: weir.v1.CapturedPacket
+	(*FdbRequest)(nil),           // 39: weir.v1.FdbRequest
+	(*ConfigRequest)(nil),        // 40: weir.v1.ConfigRequest
+	(*ReportResponse)(nil),       // 41: weir.v1.ReportResponse
+	(*PortsResponse)(nil),        // 42: weir.v1.PortsResponse
+	(*StagesResponse)(nil),       // 43: weir.v1.StagesResponse
+	(*WorkersResponse)(nil),      // 44: weir.v1.WorkersResponse
+	(*ConfigResponse)(nil),       // 45: weir.v1.ConfigResponse
+	(*FdbResponse)(nil),          // 46: weir.v1.FdbResponse
+	(*Fate)(nil),                 // 47: weir.v1.Fate
+	(*Port)(nil),                 // 48: weir.v1.Port
+	(*PortClass)(nil),            // 49: weir.v1.PortClass
+	(*Setting)(nil),              // 50: weir.v1.Setting
+	(*RefusedSetting)(nil),       // 51: weir.v1.RefusedSetting
+	(*MetricsResponse)(nil),      // 52: weir.v1.MetricsResponse
+	(*Records)(nil),              // 53: weir.v1.Records
+	(*RecordKind)(nil),           // 54: weir.v1.RecordKind
+	(*RecordDrop)(nil),           // 55: weir.v1.RecordDrop
+	(*Metric)(nil),               // 56: weir.v1.Metric
+	(*PintReport)(nil),           // 57: weir.v1.PintReport
+	(*PintPlan)(nil),             // 58: weir.v1.PintPlan
+	(*PintMeasured)(nil),         // 59: weir.v1.PintMeasured
+	(*Stage)(nil),                // 60: weir.v1.Stage
+	(*Worker)(nil),               // 61: weir.v1.Worker
+	(*Frames)(nil),               // 62: weir.v1.Frames
+	(*FdbEntry)(nil),             // 63: weir.v1.FdbEntry
+	nil,                          // 64: weir.v1.SetRequest.FieldsEntry
+	nil,                          // 65: weir.v1.SetRequest.MatchEntry
+	nil,                          // 66: weir.v1.ReportResponse.DroppedEntry
+	nil,                          // 67: weir.v1.Fate.DroppedEntry
+	nil,                          // 68: weir.v1.Port.DroppedEntry
+	nil,                          // 69: weir.v1.Port.FaultsEntry
+	nil,                          // 70: weir.v1.Metric.LabelsEntry
+	(*api.PathAnswer)(nil),       // 71: weir.query.v1.PathAnswer
+	(*api.LatencyAnswer)(nil),    // 72: weir.query.v1.LatencyAnswer
+	(*api.CongestionAnswer)(nil), // 73: weir.query.v1.CongestionAnswer
+	(*api.LoopsAnswer)(nil),      // 74: weir.query.v1.LoopsAnswer
 }
 var file_weir_proto_depIdxs = []int32{
-	13, // 0: weir.v1.AclResponse.rules:type_name -> weir.v1.AclRule
-	15, // 1: weir.v1.RoutesResponse.routes:type_name -> weir.v1.Route
-	16, // 2: weir.v1.Route.hops:type_name -> weir.v1.Hop
-	18, // 3: weir.v1.NeighboursResponse.neighbours:type_name -> weir.v1.Neighbour
-	20, // 4: weir.v1.BondsResponse.bonds:type_name -> weir.v1.Bond
-	21, // 5: weir.v1.Bond.members:type_name -> weir.v1.BondMember
-	22, // 6: weir.v1.BondMember.lacp:type_name -> weir.v1.LacpPort
-	61, // 7: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
-	62, // 8: weir.v1.SetRequest.match:type_name -> weir.v1.SetRequest.MatchEntry
-	26, // 9: weir.v1.ChangeResponse.changes:type_name -> weir.v1.Change
-	31, // 10: weir.v1.TraceResponse.packets:type_name -> weir.v1.TracedPacket
-	32, // 11: weir.v1.TracedPacket.steps:type_name -> weir.v1.TraceStep
-	35, // 12: weir.v1.CaptureResponse.packets:type_name -> weir.v1.CapturedPacket
-	45, // 13: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
-	57, // 14: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
-	58, // 15: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
-	63, // 16: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
-	44, // 17: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
-	59, // 18: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
-	53, // 19: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
-	54, // 20: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintReport
-	50, // 21: weir.v1.ReportResponse.records:type_name -> weir.v1.Records
-	45, // 22: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
-	57, // 23: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
-	58, // 24: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
-	60, // 25: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
-	64, // 26: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
-	65, // 27: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
-	44, // 28: weir.v1.Port.copies:type_name -> weir.v1.Fate
-	66, // 29: weir.v1.Port.faults:type_name -> weir.v1.Port.FaultsEntry
-	47, // 30: weir.v1.Port.settings:type_name -> weir.v1.Setting
-	48, // 31: weir.v1.Port.refused:type_name -> weir.v1.RefusedSetting
-	46, // 32: weir.v1.Port.classes:type_name -> weir.v1.PortClass
-	53, // 33: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
-	50, // 34: weir.v1.MetricsResponse.records:type_name -> weir.v1.Records
-	51, // 35: weir.v1.Records.kinds:type_name -> weir.v1.RecordKind
-	52, // 36: weir.v1.Records.dropped_before:type_name -> weir.v1.RecordDrop
-	52, // 37: weir.v1.RecordKind.drops:type_name -> weir.v1.RecordDrop
-	67, // 38: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
-	56, // 39: weir.v1.PintReport.measured:type_name -> weir.v1.PintMeasured
-	55, // 40: weir.v1.PintReport.plans:type_name -> weir.v1.PintPlan
-	68, // 41: weir.v1.PintReport.paths:type_name -> weir.query.v1.PathAnswer
-	69, // 42: weir.v1.PintReport.latency:type_name -> weir.query.v1.LatencyAnswer
-	70, // 43: weir.v1.PintReport.congestion:type_name -> weir.query.v1.CongestionAnswer
-	71, // 44: weir.v1.PintReport.loops:type_name -> weir.query.v1.LoopsAnswer
-	0,  // 45: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
-	2,  // 46: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
-	3,  // 47: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
-	4,  // 48: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
-	5,  // 49: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
-	6,  // 50: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
-	7,  // 51: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
-	36, // 52: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
-	37, // 53: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
-	8,  // 54: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
-	9,  // 55: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
-	10, // 56: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
-	11, // 57: weir.v1.Switch.Bonds:input_type -> weir.v1.BondsRequest
-	23, // 58: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
-	24, // 59: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
-	27, // 60: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
-	29, // 61: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
-	33, // 62: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
-	1,  // 63: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
-	38, // 64: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
-	39, // 65: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
-	40, // 66: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
-	41, // 67: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
-	49, // 68: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
-	54, // 69: weir.v1.Switch.Pint:output_type -> weir.v1.PintReport
-	43, // 70: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
-	42, // 71: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
-	12, // 72: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
-	14, // 73: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
-	17, // 74: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
-	19, // 75: weir.v1.Switch.Bonds:output_type -> weir.v1.BondsResponse
-	25, // 76: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
-	25, // 77: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
-	28, // 78: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
-	30, // 79: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
-	34, // 80: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
-	63, // [63:81] is the sub-list for method output_type
-	45, // [45:63] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	14, // 0: weir.v1.AclResponse.rules:type_name -> weir.v1.AclRule
+	16, // 1: weir.v1.RoutesResponse.routes:type_name -> weir.v1.Route
+	17, // 2: weir.v1.Route.hops:type_name -> weir.v1.Hop
+	19, // 3: weir.v1.LldpResponse.neighbours:type_name -> weir.v1.LldpNeighbour
+	21, // 4: weir.v1.NeighboursResponse.neighbours:type_name -> weir.v1.Neighbour
+	23, // 5: weir.v1.BondsResponse.bonds:type_name -> weir.v1.Bond
+	24, // 6: weir.v1.Bond.members:type_name -> weir.v1.BondMember
+	25, // 7: weir.v1.BondMember.lacp:type_name -> weir.v1.LacpPort
+	64, // 8: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
+	65, // 9: weir.v1.SetRequest.match:type_name -> weir.v1.SetRequest.MatchEntry
+	29, // 10: weir.v1.ChangeResponse.changes:type_name -> weir.v1.Change
+	34, // 11: weir.v1.TraceResponse.packets:type_name -> weir.v1.TracedPacket
+	35, // 12: weir.v1.TracedPacket.steps:type_name -> weir.v1.TraceStep
+	38, // 13: weir.v1.CaptureResponse.packets:type_name -> weir.v1.CapturedPacket
+	48, // 14: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
+	60, // 15: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
+	61, // 16: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
+	66, // 17: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
+	47, // 18: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
+	62, // 19: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
+	56, // 20: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
+	57, // 21: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintReport
+	53, // 22: weir.v1.ReportResponse.records:type_name -> weir.v1.Records
+	48, // 23: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
+	60, // 24: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
+	61, // 25: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
+	63, // 26: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
+	67, // 27: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
+	68, // 28: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
+	47, // 29: weir.v1.Port.copies:type_name -> weir.v1.Fate
+	69, // 30: weir.v1.Port.faults:type_name -> weir.v1.Port.FaultsEntry
+	50, // 31: weir.v1.Port.settings:type_name -> weir.v1.Setting
+	51, // 32: weir.v1.Port.refused:type_name -> weir.v1.RefusedSetting
+	49, // 33: weir.v1.Port.classes:type_name -> weir.v1.PortClass
+	56, // 34: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
+	53, // 35: weir.v1.MetricsResponse.records:type_name -> weir.v1.Records
+	54, // 36: weir.v1.Records.kinds:type_name -> weir.v1.RecordKind
+	55, // 37: weir.v1.Records.dropped_before:type_name -> weir.v1.RecordDrop
+	55, // 38: weir.v1.RecordKind.drops:type_name -> weir.v1.RecordDrop
+	70, // 39: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
+	59, // 40: weir.v1.PintReport.measured:type_name -> weir.v1.PintMeasured
+	58, // 41: weir.v1.PintReport.plans:type_name -> weir.v1.PintPlan
+	71, // 42: weir.v1.PintReport.paths:type_name -> weir.query.v1.PathAnswer
+	72, // 43: weir.v1.PintReport.latency:type_name -> weir.query.v1.LatencyAnswer
+	73, // 44: weir.v1.PintReport.congestion:type_name -> weir.query.v1.CongestionAnswer
+	74, // 45: weir.v1.PintReport.loops:type_name -> weir.query.v1.LoopsAnswer
+	0,  // 46: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
+	2,  // 47: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
+	3,  // 48: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
+	4,  // 49: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
+	5,  // 50: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
+	6,  // 51: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
+	7,  // 52: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
+	39, // 53: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
+	40, // 54: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
+	8,  // 55: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
+	9,  // 56: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
+	10, // 57: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
+	11, // 58: weir.v1.Switch.Bonds:input_type -> weir.v1.BondsRequest
+	12, // 59: weir.v1.Switch.Lldp:input_type -> weir.v1.LldpRequest
+	26, // 60: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
+	27, // 61: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
+	30, // 62: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
+	32, // 63: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
+	36, // 64: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
+	1,  // 65: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
+	41, // 66: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
+	42, // 67: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
+	43, // 68: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
+	44, // 69: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
+	52, // 70: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
+	57, // 71: weir.v1.Switch.Pint:output_type -> weir.v1.PintReport
+	46, // 72: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
+	45, // 73: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
+	13, // 74: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
+	15, // 75: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
+	20, // 76: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
+	22, // 77: weir.v1.Switch.Bonds:output_type -> weir.v1.BondsResponse
+	18, // 78: weir.v1.Switch.Lldp:output_type -> weir.v1.LldpResponse
+	28, // 79: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
+	28, // 80: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
+	31, // 81: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
+	33, // 82: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
+	37, // 83: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
+	65, // [65:84] is the sub-list for method output_type
+	46, // [46:65] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_weir_proto_init() }
@@ -5009,7 +5232,7 @@ func file_weir_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weir_proto_rawDesc), len(file_weir_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   68,
+			NumMessages:   71,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

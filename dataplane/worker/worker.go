@@ -179,6 +179,9 @@ func (w *Worker) work() {
 		if got == 0 {
 			w.tick() // also while other workers' packets keep this one busy
 		}
+		if w.graph.Emitting() {
+			w.emit()
+		}
 		got += w.takeOver()
 		pending := w.service()
 		if c := w.call.Load(); c != nil && w.call.CompareAndSwap(c, nil) {
@@ -211,6 +214,17 @@ func (w *Worker) tick() {
 	if w.now = w.clock.Now(); w.now >= w.graph.NextTick() || w.now < before {
 		w.graph.Tick(w.now)
 	}
+}
+
+// emit sends what the stages have to send by themselves.
+func (w *Worker) emit() {
+	b := w.batch
+	b.Now = w.now
+	w.graph.Emit(b)
+	for i := range b.Pkts {
+		w.counters[b.Pkts[i].InPort].copied++
+	}
+	w.dispatch(b, true)
 }
 
 // receive runs one batch of a queue through the graph and sends it on.

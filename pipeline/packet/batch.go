@@ -116,6 +116,30 @@ func (b *Batch) Append() *Packet {
 	return p
 }
 
+// originHeadroom is what packets of the switch's own have in front of them in their frame, as those that a driver received.
+const originHeadroom = 256
+
+// Originate appends a packet of the switch's own, length zero bytes that leave by the port out, and returns it; nil if no frame is free,
+// the frame is too short or the batch is full. In the books it is a copy at the port in: that of the batch's packets, or out if there are none.
+func (b *Batch) Originate(in, out uint16, length int) *Packet {
+	if len(b.Pkts) == cap(b.Pkts) || length+originHeadroom > b.pool.FrameSize() {
+		return nil
+	}
+	addr, ok := b.Frames.AllocOne()
+	if !ok {
+		return nil
+	}
+	p := b.Append()
+	p.Addr, p.Len, p.WireLen = addr+originHeadroom, uint32(length), uint32(length)
+	p.InPort, p.OutPort, p.Arrival, p.Flags = in, out, b.Now, FlagCopy
+	if len(b.Pkts) > 1 {
+		p.InQueue = b.Pkts[0].InQueue
+	}
+	clear(b.Data(p))
+	b.Copied++
+	return p
+}
+
 // Rebuild begins a new order of the batch: it returns the present packets and
 // leaves the batch empty, for the stage to append originals and copies in the
 // order in which they shall leave. The returned slice is valid until the next
