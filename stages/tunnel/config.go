@@ -40,10 +40,14 @@ type Underlay struct {
 
 // Tunnel is a VXLAN or Geneve segment as a port.
 type Tunnel struct {
-	Port    string   `toml:"port"`              // the name of a port with driver = "tunnel"
-	Kind    string   `toml:"kind"`              // "vxlan" or "geneve"
-	VNI     int      `toml:"vni"`               // 0 to 16,777,215
-	Remotes []string `toml:"remotes,omitempty"` // the remote ends; each has a copy of what is flooded
+	Port string `toml:"port"` // the name of a port with driver = "tunnel"
+	Kind string `toml:"kind"` // "vxlan", "geneve", or "erspan", into which the stage mirror puts copies of packets
+	VNI  int    `toml:"vni"`  // 0 to 16,777,215
+	// Session is the session id of a tunnel of kind erspan, 0 to 1023. Such a tunnel has one remote end, and nothing comes out of it.
+	Session int `toml:"session,omitempty"`
+	// TruncateBytes cuts the packets of a tunnel of kind erspan, 64 to 65,536; 0: only those that would exceed the underlay's MTU.
+	TruncateBytes int      `toml:"truncate_bytes,omitempty"`
+	Remotes       []string `toml:"remotes,omitempty"` // the remote ends; each has a copy of what is flooded
 	// LearnRemotes takes packets of any source too, and sends to the stations there what is for them; floods go to Remotes alone.
 	LearnRemotes bool `toml:"learn_remotes,omitempty"`
 	// DSCP is that of the outer header, 0 to 63, or -1 for the inner packet's.
@@ -64,6 +68,7 @@ type Station struct {
 const (
 	KindVXLAN  = "vxlan"
 	KindGeneve = "geneve"
+	KindERSPAN = "erspan"
 )
 
 // Bounds of the configuration.
@@ -114,6 +119,7 @@ type planUnderlay struct {
 type planTunnel struct {
 	port    uint16
 	geneve  bool
+	erspan  bool
 	vni     uint32
 	remotes []netip.Addr
 	static  []planStation
@@ -195,7 +201,12 @@ func (c *Config) plan(ports []string) (*plan, error) {
 	for i := range c.Tunnels {
 		t, key := &c.Tunnels[i], fmt.Sprintf("tunnel[%d]", i)
 		pt := c.planTunnel(t, key, ports, used, &f)
-		if before, ok := segments[segment{t.Kind, t.VNI}]; ok {
+		if pt.erspan {
+			t = &Tunnel{Kind: t.Kind, VNI: t.Session}
+		}
+		if before, ok := segments[segment{t.Kind, t.VNI}]; ok && pt.erspan {
+			f.add("%s.session: %d is that of tunnel[%d] already: choose another one", key, t.VNI, before)
+		} else if ok {
 			f.add("%s.vni: %s %d is that of tunnel[%d] already: choose another one", key, t.Kind, t.VNI, before)
 		}
 		segments[segment{t.Kind, t.VNI}] = i
@@ -252,14 +263,15 @@ func (c *Config) planUnderlay(i int, ports []string, used map[string]string, f *
 }
 
 func (c *Config) planTunnel(t *Tunnel, key string, ports []string, used map[string]string, f *faults) planTunnel {
-	pt := planTunnel{port: f.port(key, t.Port, ports), geneve: t.Kind == KindGeneve, vni: uint32(t.VNI)}
+	pt := planTunnel{port: f.port(key, t.Port, ports), geneve: t.Kind == KindGeneve, erspan: t.Kind == KindERSPAN, vni: uint32(t.VNI)}
 	if other, ok := used[t.Port]; ok {
 		f.add("%s.port: port %q is that of %s already", key, t.Port, other)
 	}
 	used[t.Port] = key
-	if t.Kind != KindVXLAN && t.Kind != KindGeneve {
-		f.add("%s.kind: %q: choose %q or %q", key, t.Kind, KindVXLAN, KindGeneve)
+	if t.Kind != KindVXLAN && t.Kind != KindGeneve && t.Kind != KindERSPAN {
+		f.add("%s.kind: %q: choose %q, %q or %q", key, t.Kind, KindVXLAN, KindGeneve, KindERSPAN)
 	}
+	c.planERSPAN(t, key, f)
 	if t.VNI < 0 || t.VNI > 1<<24-1 {
 		f.add("%s.vni: %d: choose 0 to %d", key, t.VNI, 1<<24-1)
 	}
@@ -294,6 +306,25 @@ func (c *Config) planTunnel(t *Tunnel, key string, ports []string, used map[stri
 		pt.static = append(pt.static, planStation{mac, a})
 	}
 	return pt
+}
+
+// planERSPAN checks what is of tunnels of kind erspan, or not of them.
+func (c *Config) planERSPAN(t *Tunnel, key string, f *faults) {
+	if t.Kind != KindERSPAN {
+		if t.Session != 0 || t.TruncateBytes != 0 {
+			f.add("%s: session and truncate_bytes are of the kind %q: remove them", key, KindERSPAN)
+		}
+		return
+	}
+	if t.Session < 0 || t.Session > maxSession {
+		f.add("%s.session: %d: choose 0 to %d", key, t.Session, maxSession)
+	}
+	if t.TruncateBytes != 0 && (t.TruncateBytes < minMirrored || t.TruncateBytes > maxMirrored) {
+		f.add("%s.truncate_bytes: %d: choose %d to %d, or 0 for what the underlay carries", key, t.TruncateBytes, minMirrored, maxMirrored)
+	}
+	if t.VNI != 0 || t.LearnRemotes || len(t.Static) != 0 || len(t.Remotes) != 1 || t.DSCP < 0 {
+		f.add("%s: a tunnel of kind %q has a session in place of a vni, one remote, and neither stations nor the inner packet's dscp", key, KindERSPAN)
+	}
 }
 
 // route finds the underlay by which an address is reached, and the next hop: the longest prefix, else a gateway.

@@ -26,6 +26,10 @@
 // The stages answer ARP, neighbour solicitations and echo requests to their own addresses, and ask for next hops when there is a
 // packet for them. Until the answer, packets to that hop are dropped: tunnel_unresolved. All else on an underlay's port is dropped.
 //
+// # Copies
+//
+// A tunnel of kind erspan takes the copies of the stage mirror to a remote host: see erspan.go.
+//
 // # Reports
 //
 // Config keys: underlay, tunnel, vxlan_port, geneve_port, ageing, table_size, zero_checksum6. Drop reasons begin with tunnel_.

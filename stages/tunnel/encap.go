@@ -73,6 +73,10 @@ func (s *encap) Process(b *packet.Batch) {
 			continue
 		}
 		t := &s.tunnels[r.index]
+		if t.erspan {
+			done += s.sendCopy(b, p, t)
+			continue
+		}
 		d := (*[8]byte)(b.Mem[p.Addr:])
 		dst := binary.LittleEndian.Uint64(d[:]) & (1<<48 - 1)
 		if dst&1 == 0 {

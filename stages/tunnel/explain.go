@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/weirswitch/weir/pipeline/header"
@@ -24,6 +25,8 @@ func (s *encap) Explain(b *packet.Batch, p *packet.Packet) string {
 	switch r := s.roles[p.OutPort]; {
 	case r.kind == isTunnel && p.Reason != 0:
 		return "to " + s.tunnels[r.index].name
+	case r.kind == isUnderlay && p.Reason == 0 && p.Proto == header.ProtoGRE && int(p.L4)+erspanLen <= int(p.Len):
+		return fmt.Sprintf("into ERSPAN session %d by %s", binary.BigEndian.Uint32(b.Data(p)[p.L4+8:])&maxSession, s.names[p.OutPort])
 	case r.kind != isUnderlay || p.Reason != 0 || !p.Flags.Has(packet.FlagPorts):
 		return ""
 	}

@@ -23,14 +23,15 @@ type Module struct {
 	fdb    *fdb
 	parser pipeline.Module // of the graph
 
-	mu      sync.Mutex // guards what follows, and writes to fdb
-	config  Config
-	plan    *plan
-	ports   []pipeline.Port
-	numbers map[netip.Addr]uint32 // of remote ends
-	hops    map[hopKey]*hop
-	learned []netip.Addr // ends beyond those of the configuration
-	workers []*worker
+	mu        sync.Mutex // guards what follows, and writes to fdb
+	config    Config
+	plan      *plan
+	ports     []pipeline.Port
+	numbers   map[netip.Addr]uint32 // of remote ends
+	hops      map[hopKey]*hop
+	sequences sequences
+	learned   []netip.Addr // ends beyond those of the configuration
+	workers   []*worker
 }
 
 // worker is what the two stages of one worker share. It is the worker's alone, but for the counters and the ring's other end.
@@ -50,7 +51,7 @@ type worker struct {
 
 // counters are additions of one worker.
 type counters struct {
-	encapsulated, decapsulated, copies, flooded, requests, answered, echoes, tooBigs, lost atomic.Uint64
+	encapsulated, decapsulated, copies, flooded, requests, answered, echoes, tooBigs, lost, cut atomic.Uint64
 }
 
 // event notifies the writer that a station was seen at an end.
@@ -76,7 +77,7 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 	}
 	m := &Module{
 		env: env, config: c, plan: p, ports: env.Ports, fdb: newFDB(c.TableSize, rand.Uint64()), // a seed that hosts do not know
-		numbers: map[netip.Addr]uint32{}, hops: map[hopKey]*hop{},
+		numbers: map[netip.Addr]uint32{}, hops: map[hopKey]*hop{}, sequences: sequences{},
 	}
 	m.tables.Store(m.build())
 	m.addStatic()
@@ -108,12 +109,15 @@ func (m *Module) Join(chain []pipeline.Named) error {
 	m.parser = chain[0].Module
 	encap := false
 	for _, n := range chain {
+		if n.Name == "mirror" && encap && len(m.copyPorts()) != 0 {
+			return fmt.Errorf("nothing would put copies into tunnels of kind %q: write \"mirror\" in front of \"encap\" in switch.graph", KindERSPAN)
+		}
 		if e, ok := n.Module.(*Encap); ok {
 			encap = true
 			e.module = m
 		}
 		if x, ok := n.Module.(pipeline.Excluder); ok {
-			var names []string
+			names := m.copyPorts()
 			for i := range m.config.Underlays {
 				names = append(names, m.config.Underlays[i].Port)
 			}
@@ -124,6 +128,18 @@ func (m *Module) Join(chain []pipeline.Named) error {
 		return errors.New("nothing would be encapsulated: add \"encap\" behind the forwarding stage")
 	}
 	return nil
+}
+
+// copyPorts are the ports of tunnels of kind erspan, which a bridge does not have.
+func (m *Module) copyPorts() []string { return m.config.copyPorts() }
+
+func (c *Config) copyPorts() (names []string) {
+	for i := range c.Tunnels {
+		if c.Tunnels[i].Kind == KindERSPAN {
+			names = append(names, c.Tunnels[i].Port)
+		}
+	}
+	return names
 }
 
 // Role implements pipeline.Module: what is behind the stage sees inner packets.
@@ -180,6 +196,9 @@ func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err er
 	}
 	if !slices.EqualFunc(c.Underlays, m.config.Underlays, same) {
 		return nil, errors.New("underlay: cannot change while the switch runs: restart it")
+	}
+	if !slices.Equal(c.copyPorts(), m.config.copyPorts()) {
+		return nil, fmt.Errorf("tunnel: those of kind %q cannot come or go while the switch runs: restart it", KindERSPAN)
 	}
 	fresh := map[netip.Addr]bool{}
 	for i := range p.tunnels {
@@ -270,9 +289,9 @@ func stampOf(ns int64) uint32 { return uint32(ns / int64(time.Second)) }
 
 // Metrics implements pipeline.Metered.
 func (m *Module) Metrics(emit func(pipeline.Metric)) {
-	var sum [9]uint64
+	var sum [10]uint64
 	for _, w := range m.workers {
-		for i, c := range []*atomic.Uint64{&w.encapsulated, &w.decapsulated, &w.copies, &w.flooded, &w.requests, &w.answered, &w.echoes, &w.tooBigs, &w.lost} {
+		for i, c := range []*atomic.Uint64{&w.encapsulated, &w.decapsulated, &w.copies, &w.flooded, &w.requests, &w.answered, &w.echoes, &w.tooBigs, &w.lost, &w.cut} {
 			sum[i] += c.Load()
 		}
 	}
@@ -291,6 +310,7 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 		{"echo_replies_total", "echo requests to the underlay's own addresses answered", float64(sum[6]), false},
 		{"too_big_sent_total", "ICMP errors sent to stations whose packets exceed the tunnel's MTU", float64(sum[7]), false},
 		{"learn_overflow_total", "learn events lost: the worker's ring was full", float64(sum[8]), false},
+		{"truncated_packets_total", "packets that were cut for tunnels of kind erspan", float64(sum[9]), false},
 		{"learned_stations_total", "stations learned at remote ends, static ones included", float64(f.learned.Load()), false},
 		{"moved_stations_total", "stations seen at another end than before", float64(f.moved.Load()), false},
 		{"aged_stations_total", "stations forgotten for silence", float64(f.aged.Load()), false},

@@ -66,13 +66,18 @@ type tunnel struct {
 	name   string
 	port   uint16
 	geneve bool
+	erspan bool
 	vni    uint32
-	dscp   int
-	ttl    uint8
-	learn  bool
-	header header.Tunnel
-	floods []uint32 // ends that have a copy of what is flooded
-	allows [maxEnds / 64]uint64
+	// session, truncate and sequence are of the kind erspan.
+	session  uint32
+	truncate uint32 // 0: not
+	sequence *atomic.Uint32
+	dscp     int
+	ttl      uint8
+	learn    bool
+	header   header.Tunnel
+	floods   []uint32 // ends that have a copy of what is flooded
+	allows   [maxEnds / 64]uint64
 }
 
 func (t *tunnel) allow(end uint32) { t.allows[end/64%uint32(len(t.allows))] |= 1 << (end % 64) }
@@ -83,6 +88,9 @@ func (t *tunnel) allowed(end uint32) bool {
 func (t *tunnel) kind() string {
 	if t.geneve {
 		return "Geneve"
+	}
+	if t.erspan {
+		return "ERSPAN"
 	}
 	return "VXLAN"
 }
@@ -152,9 +160,12 @@ func (m *Module) build() *tables {
 	}
 	for i, pt := range p.tunnels {
 		ct := &c.Tunnels[i]
-		v := tunnel{name: ct.Port, port: pt.port, geneve: pt.geneve, vni: pt.vni, dscp: ct.DSCP, ttl: uint8(ct.TTL), learn: ct.LearnRemotes}
+		v := tunnel{name: ct.Port, port: pt.port, geneve: pt.geneve, erspan: pt.erspan, vni: pt.vni, dscp: ct.DSCP, ttl: uint8(ct.TTL), learn: ct.LearnRemotes}
 		if v.ttl == 0 {
 			v.ttl = defaultTTL
+		}
+		if v.erspan {
+			v.session, v.truncate, v.sequence = uint32(ct.Session), uint32(ct.TruncateBytes), m.sequences.of(v.port)
 		}
 		if v.geneve {
 			v.header.InitGeneve(v.vni)
@@ -169,7 +180,9 @@ func (m *Module) build() *tables {
 			v.floods = append(v.floods, n)
 			v.allow(n)
 		}
-		t.segments[segment{pt.geneve, pt.vni}] = i
+		if !v.erspan {
+			t.segments[segment{pt.geneve, pt.vni}] = i
+		}
 		t.roles[pt.port] = role{isTunnel, uint16(i)}
 		t.tunnels = append(t.tunnels, v)
 	}
@@ -233,6 +246,9 @@ func (t *tables) index() {
 	}
 	t.vnis = slices.Repeat([]vniSlot{{tunnel: -1}}, size)
 	for i := range t.tunnels {
+		if t.tunnels[i].erspan {
+			continue
+		}
 		word := segment{t.tunnels[i].geneve, t.tunnels[i].vni}.word()
 		at := vniHash(word)
 		for t.vnis[at&uint32(size-1)].tunnel >= 0 {
