@@ -17,6 +17,7 @@ import (
 	"github.com/weirswitch/weir/stages/bond"
 	"github.com/weirswitch/weir/stages/conntrack"
 	"github.com/weirswitch/weir/stages/disketch"
+	"github.com/weirswitch/weir/stages/guard"
 	"github.com/weirswitch/weir/stages/l2"
 	"github.com/weirswitch/weir/stages/l3"
 	"github.com/weirswitch/weir/stages/lds"
@@ -65,6 +66,7 @@ var Kinds = map[string]Kind{
 	"lldp":        kind("announces the switch to its neighbours, and learns of them (IEEE 802.1AB)", lldp.DefaultConfig, (*lldp.Config).Validate, lldp.New),
 	"mirror":      kind("copies packets of watched ports to another port", mirror.DefaultConfig, (*mirror.Config).Validate, mirror.New),
 	"policer":     kind("drops what exceeds a port's rate", policer.DefaultConfig, (*policer.Config).Validate, policer.New),
+	"guard":       kind("drops what only DHCP servers and routers send, from ports where none is trusted", guard.DefaultConfig, (*guard.Config).Validate, guard.New),
 	"patch":       kind("joins pairs of ports", patch.DefaultConfig, (*patch.Config).Validate, patch.New),
 	"l2":          kind("bridges all ports, learning addresses, with VLANs", l2.DefaultConfig, (*l2.Config).Validate, l2.New),
 	"l3":          kind("routes IPv4 and IPv6, with ECMP, ICMP and neighbour discovery", l3.DefaultConfig, (*l3.Config).Validate, l3.New),
