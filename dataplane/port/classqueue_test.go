@@ -19,7 +19,6 @@ type drained struct {
 }
 
 type sent struct {
-	class  string
 	number uint32
 	length int64
 }

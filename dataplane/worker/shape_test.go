@@ -193,12 +193,12 @@ func TestWaitByClass(t *testing.T) {
 		lines, waited := &p.lines[i], float64(left[i]-seen[i].now)
 		switch {
 		case i%10 == 9: // the strict class is the first
-			strict = append(strict, waited/float64(max(lines.Wait[1], 1)))
+			strict = append(strict, waited/float64(max(lines.Wait[1].First, 1)))
 			if lines.Depth[0] > lines.Depth[1]/4 {
 				deep++
 			}
 		case lines.Depth[1] >= line/2:
-			ratios = append(ratios, float64(lines.Wait[1])/waited)
+			ratios = append(ratios, float64(lines.Wait[1].First)/waited)
 		}
 	}
 	if len(ratios) < packets/4 {

@@ -19,9 +19,8 @@ type nat struct {
 
 // natUse is what a rule's inside addresses have.
 type natUse struct {
-	first, last int      // of nat.outside, through order
-	order       []uint16 // the rule's outside addresses
-	byPort      []uint32 // blocks by the port whose inside addresses have them
+	order  []uint16 // the rule's outside addresses
+	byPort []uint32 // blocks by the port whose inside addresses have them
 }
 
 // outside is one outside address.

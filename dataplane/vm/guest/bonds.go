@@ -135,7 +135,7 @@ func (r *running) awaitLinks(ctx context.Context, n int) error {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return fmt.Errorf("Linux has %d links in its bond and the switch %d, not %d: %w %s", linux, ours, n, ctx.Err(), r.showBonds())
+	return fmt.Errorf("links: %d in the bond of Linux and %d in that of the switch, not %d: %w %s", linux, ours, n, ctx.Err(), r.showBonds())
 }
 
 // showBonds is what the switch says of its bond, for a failure.

@@ -96,11 +96,9 @@ func TestMarkerResponse(t *testing.T) {
 
 // cable is a link between ports of two aggregators, by which PDUs pass unless it is cut.
 type cable struct {
-	a, b     *Port
-	cut      bool
-	deaf     bool // nothing arrives at b
-	carriedA [][]byte
-	carriedB [][]byte
+	a, b *Port
+	cut  bool
+	deaf bool // nothing arrives at b
 }
 
 // rig is two systems and the cables between them, with a clock of its own.

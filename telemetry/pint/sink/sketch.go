@@ -108,7 +108,7 @@ func (s *sketch[T]) compact() {
 	if inTail > s.room/tailPart {
 		for level, n := range tails {
 			if n >= 2 {
-				begin, end = s.level(level)
+				_, end := s.level(level)
 				s.promote(level, end-int(n), int(n)&^1)
 				return
 			}
