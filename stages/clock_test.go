@@ -30,6 +30,8 @@ func graphsOfAll(t *testing.T, configs map[string]any) map[string][]string {
 	}
 	names := Names()
 	slices.SortStableFunc(names, func(a, b string) int { return int(role(a)) - int(role(b)) })
+	last := slices.Index(names, "distribute") // behind all that send by bonds
+	names = append(slices.Delete(names, last, last+1), "distribute")
 	graphs := map[string][]string{}
 	for _, forward := range names {
 		if role(forward) != pipeline.RoleForward {

@@ -96,7 +96,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"switch", "-c", bad, "--check"}, 2, "", "weir: " + bad + ": port: is missing: add a table [[port]] for each port\n" +
 			"weir: " + bad + ":1: switch.graph: is missing: name the stages"},
 		{[]string{"switch", "-c", "/none.toml"}, 2, "", "weir: read the configuration: open /none.toml: no such file or directory: name a readable TOML file\n"},
-		{[]string{"ctl", "show", "roads"}, 2, "", "weir: unknown command \"roads\" for \"weir ctl show\": \"weir ctl show --help\" lists what there is\n"},
+		{[]string{"ctl", "show", "planets"}, 2, "", "weir: unknown command \"planets\" for \"weir ctl show\": \"weir ctl show --help\" lists what there is\n"},
 		{[]string{"ctl", "--socket", "/a", "--name", "b", "show", "ports"}, 2, "", "weir: --name and --socket: choose one of them"},
 		{[]string{"ctl", "--socket", "/none.sock", "show", "ports"}, 1, "", "weir: no switch listens on /none.sock: start it, or name another with --name or --socket\n"},
 		{[]string{"ctl", "--name", "none-such", "show", "fdb", "--json"}, 1, "", "weir: no switch listens on /run/weir/none-such.sock: start it, or name another with --name or --socket\n"},

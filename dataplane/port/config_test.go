@@ -25,7 +25,7 @@ func TestConfigFaults(t *testing.T) {
 		want   string
 	}{
 		{func(c *Config) { c.Interface = "" }, "interface: missing: name "},
-		{func(c *Config) { c.Driver = "dpdk" }, "driver: \"dpdk\": choose \"xsk\", \"asavie\", \"vhost\", \"memif\", \"tap\", \"tunnel\", \"vlan\" or \"irb\""},
+		{func(c *Config) { c.Driver = "dpdk" }, "driver: \"dpdk\": choose \"xsk\", \"asavie\", \"vhost\", \"memif\", \"tap\", \"tunnel\", \"vlan\", \"irb\" or \"bond\""},
 		{func(c *Config) { c.Socket = "/run/vm1" }, "socket: an interface has none: remove it, or use driver = \"vhost\" or \"memif\""},
 		{func(c *Config) { c.ID = 1 }, "id: the driver xsk has none: remove it, or use driver = \"memif\""},
 

@@ -412,7 +412,7 @@ func (q *tapQueue) Receive(b *packet.Batch) (received int) {
 		return 0
 	}
 	q.begin(min(packet.BatchSize, cap(b.Pkts)-len(b.Pkts)))
-	q.align() // the kernel writes, into all of their room
+	q.align()  // the kernel writes, into all of their room
 	large := 0 // bytes
 	for tries := q.end; tries > 0 && large < maxLargeBytes; tries-- {
 		addr := q.addrs[q.next]
