@@ -173,6 +173,10 @@ KILLS ?= 100
 kills: ## KILLS (100) kills of DPDK's testpmd and of the switch, by vhost-user and memif (root; dpdk-dev, huge pages)
 	WEIR_KILLS=$(KILLS) $(GO) test -count=1 -timeout 30m -v -run '^TestKilled' ./dataplane/port
 
+.PHONY: member-lost
+member-lost: ## the member of a bond that is cut under load: what is lost, by mode (root, a quiet machine)
+	WEIR_REQUIRE_NETNS=1 WEIR_MEMBER_LOST=1 $(GO) test -count=1 -timeout 10m -v -run '^TestMemberLost$$' ./node
+
 .PHONY: vm-some
 # -count=1: the test builds the guests' programs, of which go's cache of results knows nothing.
 vm-some: PACKAGES := ./dataplane/vm

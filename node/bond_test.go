@@ -204,6 +204,9 @@ func (b *bondBed) switched(t *testing.T) (*netnstest.Host, *bondBed) {
 // TestMemberLost: under load a member's cable is cut. What is lost is what was on its way there, and no packet overtakes another one of its flow,
 // also when the member comes back.
 func TestMemberLost(t *testing.T) {
+	if os.Getenv("WEIR_MEMBER_LOST") == "" {
+		t.Skip("WEIR_MEMBER_LOST is not set: run make member-lost on a quiet machine, as one that cannot keep up loses packets elsewhere")
+	}
 	for _, mode := range []string{"active-backup", "balance-xor", "lacp"} {
 		t.Run(mode, func(t *testing.T) {
 			b := newBondBed(t, fmt.Sprintf("mode = %q", mode))

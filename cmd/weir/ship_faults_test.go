@@ -262,10 +262,11 @@ func TestFaultNodeKilled(t *testing.T) {
 	}
 	_, js := client(t, b.ns, nodes...)
 	ensureStream(t, js, 3)
+	const spoolBytes = 8 << 30 // a busy machine may keep records waiting for minutes; TestFaultBound has the bound
 	servers := fmt.Sprintf("[\"nats://%s\", \"nats://%s\", \"nats://%s\"]", nodes[0].address(), nodes[1].address(), nodes[2].address())
 	c := newCollecting(t, b, "replicas = 3\nservers = "+servers)
 	p := b.run(t, b.config(t, "s1", `"parse", "patch"`, `"parse", "numbered", "patch", "disketch"`,
-		"[control]", fmt.Sprintf("[telemetry]\nbudget = \"none\"\ncollector = %s\nspool = %q\n", servers, b.dir2("spool"))+sketchConfig+"[control]"))
+		"[control]", fmt.Sprintf("[telemetry]\nbudget = \"none\"\ncollector = %s\nspool = %q\nspool_bytes = %d\n", servers, b.dir2("spool"), spoolBytes)+sketchConfig+"[control]"))
 	stop := b.flood(t)
 	healthy := func() (string, bool) {
 		ctx, cancel := context.WithTimeout(t.Context(), answerWait)
