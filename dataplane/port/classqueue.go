@@ -192,15 +192,6 @@ func newClassQueue(s *shaper, q Queue, frames *packet.Cache) *classQueue {
 	return k
 }
 
-// framesOf is how many frames a packet has.
-func framesOf(b *packet.Batch, p *packet.Packet) uint32 {
-	n := uint32(1)
-	for link := p.Next; link != 0; n++ {
-		_, _, link = b.Pool().Next(link)
-	}
-	return n
-}
-
 // Transmit implements Queue.
 func (q *classQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 	full := uint8(0) // what comes later of a class that was full once stays behind what came first
@@ -209,7 +200,7 @@ func (q *classQueue) Transmit(b *packet.Batch, idx []uint16) (taken int) {
 		c := q.classes.classifier.Class(b.Mem, p) & (packet.MaxClasses - 1) // BCE
 		n := uint32(1)
 		if p.Next != 0 {
-			n = framesOf(b, p)
+			n = uint32(b.Pool().FramesOf(p))
 		}
 		if full>>c&1 != 0 || !q.admits(c, n, int64(p.WireLen)) {
 			full |= 1 << c
@@ -353,7 +344,7 @@ func (q *classQueue) choose(most int, bytes int64) (n int) {
 		t.head[c]++
 		frames := uint32(1)
 		if p.Next != 0 {
-			frames = framesOf(q.batch, p)
+			frames = uint32(q.batch.Pool().FramesOf(p))
 		}
 		t.held[c] -= frames
 		t.frames -= frames
