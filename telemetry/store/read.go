@@ -16,7 +16,7 @@ const maxFile = 1 << 40
 
 // Read reads all files of records in a folder, as switches spool them. What
 // cannot be read of them is counted; the error says that the folder, or a file,
-// cannot be read at all.
+// cannot be read at all. The store is frozen.
 func Read(folder string) (*Store, error) {
 	if _, err := os.ReadDir(folder); err != nil {
 		return nil, fmt.Errorf("read records: %w", err)
@@ -37,6 +37,7 @@ func Read(folder string) (*Store, error) {
 		s.AddBytes(b)
 	}
 	s.Sort()
+	s.Freeze()
 	return s, nil
 }
 
