@@ -172,6 +172,14 @@ func Join(chain []Named) error {
 	return errors.Join(errs...)
 }
 
+// Translator is a Module whose stages give packets other addresses, in front of a router.
+type Translator interface {
+	// Restore gives an IPv4 packet, from its header on, the addresses and ports that it arrived with, if worker w's stage has changed them. It
+	// may be cut behind the first eight bytes of the transport header. inPort is the port of arrival. It is called on the worker, for ICMP errors that quote
+	// the packet.
+	Restore(w int, inPort uint16, ip []byte) bool
+}
+
 // Bridge is a forwarding Module in front of a router of the same graph.
 type Bridge interface {
 	// Route says which ports the router has, now and after each change. It may be called from anywhere, while packets flow.

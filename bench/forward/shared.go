@@ -48,13 +48,35 @@ var sharedDevices = []sharedDevice{
 		return startOVSDPDK(r, "in_port=1,actions=output:2", "in_port=2,actions=output:1")
 	}},
 	{"ovs_normal", []Ports{PortsVhost}, peerOVSDPDK, func(r *sharedRig) (sharedRunning, error) { return startOVSDPDK(r, "actions=NORMAL") }},
+	{ovsConntrack, []Ports{PortsVhost}, peerOVSDPDK, func(r *sharedRig) (sharedRunning, error) { return startOVSDPDK(r, ovsTracked...) }},
 	{"patch", []Ports{PortsVhost, PortsMemif}, nil, startSharedWeir("patch")},
+	{"conntrack", []Ports{PortsVhost, PortsMemif}, nil, startSharedWeir("conntrack")},
 	{"l2", []Ports{PortsVhost, PortsMemif}, nil, startSharedWeir("l2")},
 	{"all", []Ports{PortsVhost, PortsMemif}, nil, startSharedWeir("all")},
 }
 
+// ovsConntrack is Open vSwitch that follows connections.
+const ovsConntrack = "ovs_conntrack"
+
+// ovsTracked are its flows: what is of no connection begins one, by both ports, and what is invalid is dropped.
+var ovsTracked = []string{
+	"table=0,ip,ct_state=-trk,actions=ct(table=1)",
+	"table=1,in_port=1,ip,ct_state=+trk+new,actions=ct(commit),output:2",
+	"table=1,in_port=2,ip,ct_state=+trk+new,actions=ct(commit),output:1",
+	"table=1,in_port=1,ip,ct_state=+trk+est,actions=output:2",
+	"table=1,in_port=2,ip,ct_state=+trk+est,actions=output:1",
+}
+
 // sharedRatios are the rows that compare: ours, the other one.
-var sharedRatios = [][2]string{{"patch", "ovs"}, {"l2", "ovs_normal"}, {"patch", "testpmd"}, {"all", "patch"}}
+var sharedRatios = [][2]string{{"patch", "ovs"}, {"l2", "ovs_normal"}, {"conntrack", ovsConntrack}, {"patch", "testpmd"}, {"all", "patch"}}
+
+// ratioName is how a row calls the other one: the stage's name says already that connections are followed.
+func ratioName(other string) string {
+	if other == ovsConntrack {
+		return "ovs"
+	}
+	return other
+}
 
 // chooseShared looks the devices of a configuration up.
 func chooseShared(c *Config) (chosen []sharedDevice, err error) {
@@ -318,7 +340,7 @@ var sharedConfig = template.Must(template.New("shared").Parse(`
 [switch]
 name = "bench"
 id = 1
-graph = [{{if .All}}"parse", "oblivious", "lds_ingress", "patch", "pint", "disketch", "lds_egress"{{else}}"parse", "{{.Stage}}"{{end}}]
+graph = [{{if .All}}"parse", "oblivious", "lds_ingress", "patch", "pint", "disketch", "lds_egress"{{else if eq .Stage "conntrack"}}"parse", "conntrack", "patch"{{else}}"parse", "{{.Stage}}"{{end}}]
 
 [workers]
 count = 1
@@ -504,7 +526,7 @@ func (d *ovsDPDK) stop() (string, error) {
 }
 
 func peerOVSDPDK() Peer {
-	p := Peer{Device: "ovs, ovs_normal (vhost)", Name: "Open vSwitch with DPDK", Package: "openvswitch-switch-dpdk"}
+	p := Peer{Device: "ovs, ovs_normal, ovs_conntrack (vhost)", Name: "Open vSwitch with DPDK", Package: "openvswitch-switch-dpdk"}
 	if _, err := os.Stat(ovsDPDKPath); err != nil {
 		return p
 	}
@@ -544,11 +566,11 @@ func reportShared(c *Config, samples []Sample) *bench.Result {
 				continue
 			}
 			before := len(r.Rows)
-			addRatio(r, "mrr", mrr, own, other, pair[1])
+			addRatio(r, "mrr", mrr, own, other, ratioName(pair[1]))
 			if c.Searches {
-				addRatio(r, "pdr", pdr, own, other, pair[1])
-				addRatio(r, "ndr", ndr, own, other, pair[1])
-				addRatio(r, "cpu_at_half_ndr", cpuAtHalf, own, other, pair[1])
+				addRatio(r, "pdr", pdr, own, other, ratioName(pair[1]))
+				addRatio(r, "ndr", ndr, own, other, ratioName(pair[1]))
+				addRatio(r, "cpu_at_half_ndr", cpuAtHalf, own, other, ratioName(pair[1]))
 			}
 			for i := before; i < len(r.Rows); i++ {
 				r.Rows[i].Metric = string(c.Ports) + "." + r.Rows[i].Metric

@@ -15,6 +15,7 @@ import (
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"
+	"github.com/weirswitch/weir/stages/conntrack"
 	"github.com/weirswitch/weir/stages/l2"
 	"github.com/weirswitch/weir/stages/l3"
 	"github.com/weirswitch/weir/stages/patch"
@@ -43,6 +44,12 @@ type Graph struct {
 	Hash hash.Family
 	// Order in which flows are drawn, of Zipf's law with exponent 1.
 	Order traffic.Order
+	// Connections is the size of conntrack's table.
+	Connections int
+	// Translated: conntrack gives what arrives by the first port outside addresses.
+	Translated bool
+	// OneWay: all packets arrive by the first port, as they do at sources and sinks of digests.
+	OneWay bool
 	// Role of the switch among those that carry PINT's digests. Those of sources and sinks get all packets by
 	// the first port.
 	Role role
@@ -70,8 +77,27 @@ var Graphs = append([]Graph{
 	{Name: "parse_l2_1M", Stages: []string{"parse", "l2"}, Flows: 1_000_000, Stations: 1_000_000, Slow: true},
 	{Name: "parse_l3_1k", Stages: []string{"parse", "l3"}, Flows: 1_000_000, Stations: 2, Routes: 1 << 10},
 	{Name: "parse_l3_1M", Stages: []string{"parse", "l3"}, Flows: 1_000_000, Stations: 2, Routes: 1 << 20, Slow: true},
+	{Name: "parse_conntrack_patch", Stages: trackedStages, Flows: 10_000, Stations: 2, Connections: 1 << 16},
+	{Name: "parse_conntrack_patch_1M", Stages: trackedStages, Flows: 1_000_000, Stations: 2, Connections: 1 << 22},
+	{Name: "parse_conntrack_patch_new", Stages: trackedStages, Flows: 1_000_000, Stations: 2, Connections: 1 << 18, Order: traffic.RoundRobin, OneWay: true},
+	{Name: "parse_nat_patch", Stages: trackedStages, Flows: 10_000, Stations: 2, Connections: 1 << 16, Translated: true, OneWay: true},
+	{Name: "parse_nat_patch_new", Stages: trackedStages, Flows: 1_000_000, Stations: 2, Connections: 1 << 13, Translated: true, Order: traffic.RoundRobin, OneWay: true},
 	{Name: "parse_l2_10k_cold", Stages: []string{"parse", "l2"}, Flows: 10_000, Stations: 10_000, Cold: true},
 }, allGraphs()...)
+
+// trackedStages are those of a switch that follows connections.
+var trackedStages = []string{"parse", "conntrack", "patch"}
+
+// tracker is the configuration of conntrack.
+func (g Graph) tracker() *conntrack.Config {
+	c := conntrack.DefaultConfig()
+	c.Connections = max(g.Connections, 64)
+	if g.Translated {
+		// Sources of few flows each: the blocks are as small as they can be.
+		c.SNAT = []conntrack.SNAT{{Ports: []string{"p0"}, Addresses: []string{"203.0.113.0/28"}, BlockSize: 64}}
+	}
+	return &c
+}
 
 // workload of 64 B packets.
 func (g Graph) workload(seed uint64) traffic.Workload {
@@ -121,7 +147,9 @@ func (g Graph) configs() map[string]any {
 	all := map[string]any{
 		"patch": patchOf([]string{"p0", "p1"}),
 		"l2":    &bridge,
-		"pint":  g.Role.pintConfig(),
+
+		"conntrack": g.tracker(),
+		"pint":      g.Role.pintConfig(),
 	}
 	if g.Routes > 0 {
 		all["l3"] = g.router()

@@ -51,12 +51,12 @@ func (s sample) ns() float64 { return float64(s.wall) / float64(s.packets) }
 func (s sample) cpuNs() float64 { return float64(s.cpu) / float64(s.packets) }
 
 // newRow builds a graph for the workload and teaches it the addresses.
-func newRow(ctx context.Context, r *ring, name string, c *chain, w traffic.Workload, as role) (*row, error) {
+func newRow(ctx context.Context, r *ring, name string, c *chain, w traffic.Workload, as role, oneWay bool) (*row, error) {
 	u := &row{name: name, chain: c, graph: pipeline.NewGraph(c.modules, 0), sources: c.sources()}
 	c.start()
 	var err error
 	if u.stream, err = newStream(w); err == nil {
-		u.stream.oneWay = as == source || as == sink
+		u.stream.oneWay = oneWay || as == source || as == sink
 		if as == transit || as == sink {
 			u.stream.shims = newShims()
 		}

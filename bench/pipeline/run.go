@@ -99,6 +99,7 @@ func measureGraphs(ctx context.Context, c *Config, steps *progress, out *bench.R
 	reportStages(out, rows)
 	reportAll(out, rows)
 	reportTables(out, rows)
+	reportNew(out, rows)
 	return nil
 }
 
@@ -108,7 +109,7 @@ func (g Graph) open(ctx context.Context, r *ring, seed uint64) (*row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", g.Name, err)
 	}
-	return newRow(ctx, r, g.Name, chain, g.workload(seed), g.Role)
+	return newRow(ctx, r, g.Name, chain, g.workload(seed), g.Role, g.OneWay)
 }
 
 // check finds packets that were not forwarded while the row was measured: its figure would be that of
@@ -151,6 +152,11 @@ func reportStages(out *bench.Result, rows []*row) {
 		{"aes", "parse_aes_patch", "parse_patch_1M"},
 		{"l2_2", "parse_l2_2", "parse"},
 		{"l2_10k", "parse_l2_10k", "parse"},
+		{"conntrack", "parse_conntrack_patch", "parse_patch"},
+		{"conntrack_1M", "parse_conntrack_patch_1M", "parse_patch_1M"},
+		{"conntrack_new", "parse_conntrack_patch_new", "parse_patch_1M"},
+		{"nat", "parse_nat_patch", "parse_patch"},
+		{"nat_new", "parse_nat_patch_new", "parse_patch_1M"},
 	} {
 		with, without := find(rows, d.with), find(rows, d.without)
 		if with == nil || without == nil {
@@ -158,6 +164,24 @@ func reportStages(out *bench.Result, rows []*row) {
 		}
 		out.Add("stage."+d.stage+".ns", "ns/packet", median(differences(with, without)),
 			d.with+" less "+d.without+", median of the rounds' differences", bench.Lower)
+	}
+}
+
+// newFlows is how many connections begin in a second, for that figure.
+const newFlows = 200_000
+
+// reportNew adds what of a core goes into connections that begin.
+func reportNew(out *bench.Result, rows []*row) {
+	for _, d := range []struct{ name, with, without string }{
+		{"conntrack", "parse_conntrack_patch_new", "parse_patch_1M"},
+		{"nat", "parse_nat_patch_new", "parse_patch_1M"},
+	} {
+		with, without := find(rows, d.with), find(rows, d.without)
+		if with == nil || without == nil {
+			continue
+		}
+		ns := median(differences(with, without))
+		out.Add("stage."+d.name+".new_flows_share", "share", ns*newFlows/1e9, fmt.Sprintf("of a core, for %d connections that begin in a second, each of which displaces one", newFlows), bench.Lower)
 	}
 }
 

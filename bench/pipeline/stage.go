@@ -169,7 +169,7 @@ func (s *Stage) open(ctx context.Context, c *Config, r *ring, g stageGraph) (*ro
 	if err := w.Validate(); err != nil {
 		return nil, err
 	}
-	return newRow(ctx, r, g.name, chain, w, noShims)
+	return newRow(ctx, r, g.name, chain, w, noShims, false)
 }
 
 // report adds the graphs' figures, and what the stage costs. A stage may well drop packets, as an access list

@@ -124,7 +124,7 @@ func openTwin(t *testing.T, g Graph) (*ring, *row) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, err := newRow(context.Background(), r, g.Name, chain, g.workload(1), g.Role)
+	u, err := newRow(context.Background(), r, g.Name, chain, g.workload(1), g.Role, g.OneWay)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,9 +62,9 @@ is where a veth has it; with --placement device, that is on the device's core,
 with all else.
 
 With --ports vhost or memif the ports are in shared memory; it takes huge pages.
-Devices are patch, l2, all (patch and all four telemetry systems), testpmd,
-and with vhost ovs and ovs_normal (Open vSwitch with DPDK: one flow each way,
-and a learning switch). Two guests of our own send to each other; mrr, pdr, ndr
+Devices are patch, conntrack (and patch), l2, all (patch and all four telemetry
+systems), testpmd, and with vhost ovs, ovs_normal and ovs_conntrack (Open vSwitch
+with DPDK: one flow each way, a learning switch, and connections). Two guests of our own send to each other; mrr, pdr, ndr
 and processor time are measured.
 
 With --tx and --rx it measures a device of your own, which joins two interfaces of

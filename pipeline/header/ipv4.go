@@ -102,6 +102,12 @@ func (h *IPv4) SetTOS(tos uint8) {
 	h[1] = tos
 }
 
+// SetDst sets the destination address and updates the checksum.
+func (h *IPv4) SetDst(a [4]byte) {
+	h.setChecksum(ChecksumUpdate32(h.Checksum(), binary.BigEndian.Uint32(h[16:20]), binary.BigEndian.Uint32(a[:])))
+	copy(h[16:20], a[:])
+}
+
 // SetTTL sets the time to live and updates the checksum.
 func (h *IPv4) SetTTL(ttl uint8) {
 	proto := uint16(h[9])

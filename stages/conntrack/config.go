@@ -37,6 +37,9 @@ type Config struct {
 	Timeouts Timeouts `toml:"timeouts"`
 	// Groups are security groups of ports. A port of no group may begin any connection.
 	Groups []Group `toml:"group"`
+	// SNAT and DNAT are rules of address translation, in front of the router. Connections that no rule matches are not translated.
+	SNAT []SNAT `toml:"snat"`
+	DNAT []DNAT `toml:"dnat"`
 }
 
 // Timeouts are how long connections live after their last packet, [stages.conntrack.timeouts], 1 s to 336 h each. The defaults are those of Linux.
@@ -119,6 +122,7 @@ type settings struct {
 	liberal    bool
 	timeouts   [numTimeouts]uint32 // in ticks
 	generation uint16              // another one with each change
+	nat        natSettings
 }
 
 type group struct {
@@ -161,6 +165,7 @@ func (c *Config) compile(ports []string) (*settings, error) {
 	}
 	shares := c.compileGroups(ports, s, &errs)
 	c.share(shares, s, &errs)
+	c.compileNAT(ports, s, &errs)
 	if errs != nil {
 		return nil, errors.Join(errs...)
 	}

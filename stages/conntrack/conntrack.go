@@ -1,8 +1,10 @@
 package conntrack
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,6 +26,9 @@ var (
 // Module is the connection tracking of one switch. Its methods may be called from anywhere.
 type Module struct {
 	settings atomic.Pointer[settings] // control swaps it
+	needs    packet.Needs             // of the stages behind
+	parser   pipeline.Module          // reads translated packets again, for those
+	natted   bool                     // the table has room for aliases
 
 	mu     sync.Mutex // guards what follows
 	config Config
@@ -40,7 +45,7 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Module{config: c}
+	m := &Module{config: c, needs: env.Needs, natted: s.nat.enabled()}
 	m.settings.Store(s)
 	return m, nil
 }
@@ -57,6 +62,9 @@ func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err er
 	m.mu.Unlock()
 	if c.Connections != before {
 		return nil, fmt.Errorf("connections = %d: the table has %d while the switch runs: restart it", c.Connections, before)
+	}
+	if s.nat.enabled() && !m.natted {
+		return nil, errors.New("snat, dnat: the table has no room for translated connections, as the switch began without such rules: restart it")
 	}
 	return func() {
 		m.mu.Lock()
@@ -86,15 +94,30 @@ func (m *Module) TakesLarge() bool { return true }
 // Inline makes the table's hash the same in each run, so that the same packets give the same result.
 func (m *Module) Inline() { m.inline = true }
 
+// Join implements pipeline.Joined: the graph's parser reads translated packets again.
+func (m *Module) Join(chain []pipeline.Named) error {
+	m.parser = chain[0].Module
+	return nil
+}
+
 // Stage implements pipeline.Module.
-func (m *Module) Stage(int) pipeline.Stage {
+func (m *Module) Stage(w int) pipeline.Stage {
 	seed := hashSeed{rand.Uint64(), rand.Uint64(), rand.Uint64(), rand.Uint64()}
 	if m.inline {
 		seed = hashSeed{1, 2, 3, 4}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := &stage{module: m, table: newTable(m.config.Connections, seed)}
+	s := &stage{module: m}
+	if m.natted {
+		s.nat = newNAT(seed[3])
+		const needs = packet.NeedFlowHash | packet.NeedID
+		if m.parser != nil && m.needs&needs != 0 {
+			s.changed.parse = m.parser.Stage(w)
+			s.changed.batch.Pkts = make([]packet.Packet, 0, packet.BatchSize)
+		}
+	}
+	s.table = newTable(m.config.Connections, seed, s.nat)
 	s.adopt(m.settings.Load())
 	m.stages = append(m.stages, s)
 	return s
@@ -105,6 +128,8 @@ type stage struct {
 	module    *Module
 	*settings // of the present batch
 	table     *table
+	nat       *nat        // nil: nothing is translated
+	changed   changed     // of the present batch
 	fragments []fragments // by port
 	looks     [packet.BatchSize]look
 	touched   uint64 // see touch
@@ -112,15 +137,25 @@ type stage struct {
 	swept     int64  // the clock at the last sweep
 	segment   segment
 	scratch   []PortCounters
+	exhausted []uint64 // by port: packets without an outside port
+
+	outsideScratch []OutsideCounters
 
 	// shared: the worker publishes, others read.
 	counters atomic.Pointer[[]PortCounters]
+	outside  atomic.Pointer[[]OutsideCounters]
 }
 
 // adopt goes over to new settings.
 func (s *stage) adopt(v *settings) {
 	s.settings = v
 	s.table.setShares(v.limits)
+	if s.nat != nil {
+		s.nat.adopt(&v.nat, len(v.names))
+	}
+	for len(s.exhausted) < len(v.names) {
+		s.exhausted = append(s.exhausted, 0)
+	}
 	for len(s.fragments) < len(v.names) {
 		s.fragments = append(s.fragments, make(fragments, fragmentSets))
 	}
@@ -144,6 +179,9 @@ func (s *stage) Process(b *packet.Batch) {
 		for i := range pkts {
 			s.decide(b, &pkts[i], &s.looks[i])
 		}
+		if s.changed.any {
+			s.changed.finish(b)
+		}
 	}
 }
 
@@ -160,8 +198,12 @@ func (s *stage) touch(n int) (mix uint64) {
 	}
 	for i := range s.looks[:n] {
 		if slot := t.slots[s.looks[i].tag&t.mask]; slot != 0 {
-			e := &t.entries[uint32(slot)-1]
+			n := uint32(slot)&^aliasBit - 1
+			e := &t.entries[n]
 			mix ^= e.key[0] ^ uint64(e.since)
+			if t.aliases != nil {
+				mix ^= t.aliases[n].key[0]
+			}
 		}
 	}
 	return mix
@@ -184,6 +226,11 @@ func (s *stage) look(b *packet.Batch, pkts []packet.Packet) {
 // decide permits a packet, or drops it.
 func (s *stage) decide(b *packet.Batch, p *packet.Packet, l *look) {
 	var r packet.Reason
+	var datagram key // of a first fragment, before it is translated
+	whole := true
+	if p.Flags.Has(packet.FlagFragment) && l.kind >= kindFlow && l.kind != kindLater {
+		whole = s.fragmentKey(&datagram, p, b.Data(p), s.groups[s.byPort[p.InPort]].zone) != kindLater
+	}
 	switch l.kind {
 	case kindNone, kindPass:
 		return
@@ -192,13 +239,13 @@ func (s *stage) decide(b *packet.Batch, p *packet.Packet, l *look) {
 	case kindFlow, kindAnswer:
 		r = s.track(b, p, l)
 	case kindError:
-		r = s.related(p, l)
+		r = s.related(b, p, l)
 	case kindLater:
 		r = s.later(p, l, b.Data(p))
 	}
 	if r == 0 {
-		if p.Flags.Has(packet.FlagFragment) && l.kind != kindLater {
-			s.first(p, b.Data(p))
+		if !whole {
+			s.first(&datagram, p, b.Data(p))
 		}
 		return
 	}
@@ -208,15 +255,15 @@ func (s *stage) decide(b *packet.Batch, p *packet.Packet, l *look) {
 	b.Drop(p, r)
 }
 
-// connection returns the living connection of a key, or none.
-func (s *stage) connection(l *look) uint32 {
-	n := s.table.find(&l.key, l.tag)
+// connection returns the living connection of a key, or none, and whether the key is that of its alias.
+func (s *stage) connection(l *look) (n uint32, byAlias bool) {
+	n, byAlias = s.table.find(&l.key, l.tag)
 	if n != none && s.table.entries[n].expired(s.now) {
 		s.table.shares[s.table.entries[n].payer].expired++
 		s.table.remove(n)
-		return none
+		return none, false
 	}
-	return n
+	return n, byAlias
 }
 
 // track decides about a packet of a connection, or the first of one.
@@ -225,14 +272,15 @@ func (s *stage) track(b *packet.Batch, p *packet.Packet, l *look) packet.Reason 
 	if isTCP && !s.read(b, p) {
 		return reasonInvalid
 	}
-	n := s.connection(l)
+	n, byAlias := s.connection(l)
 	if n == none {
-		return s.begin(p, l, isTCP)
+		return s.begin(b, p, l, isTCP)
 	}
 	e := &s.table.entries[n]
-	dir := uint8(1)
-	if l.fromFirst == (e.flags&flagFromFirst != 0) {
-		dir = 0
+	dir := s.table.direction(n, l, byAlias)
+	translated := e.flags&flagTranslated != 0
+	if translated && byAlias != (dir != 0) {
+		return reasonInvalid // each side sends to the ends that it sees
 	}
 	if r := s.admit(p, l, n, dir); r != 0 {
 		return r
@@ -246,11 +294,17 @@ func (s *stage) track(b *packet.Batch, p *packet.Packet, l *look) packet.Reason 
 			if dir != 0 {
 				e.flags |= flagReplied // but that is no proof that it came from the other side: the ports stay
 			}
+			if translated {
+				s.translate(b, p, n, dir)
+			}
 			return 0
 		case segmentReopens:
 			s.table.remove(n)
-			return s.begin(p, l, true)
+			return s.begin(b, p, l, true)
 		case segmentEnds:
+			if translated {
+				s.translate(b, p, n, dir)
+			}
 			s.table.remove(n)
 			return 0
 		case segmentPasses:
@@ -262,11 +316,13 @@ func (s *stage) track(b *packet.Batch, p *packet.Packet, l *look) packet.Reason 
 		if ticks, renewed := e.lifetime(&s.segment, old, s.settings); renewed {
 			e.deadline = s.now + ticks
 		}
-		e.passed(p.InPort, dir)
-		return 0
+	} else {
+		s.prolong(e, p.Proto)
 	}
-	s.prolong(e, p.Proto)
 	e.passed(p.InPort, dir)
+	if translated {
+		s.translate(b, p, n, dir)
+	}
 	return 0
 }
 
@@ -329,7 +385,7 @@ func (s *stage) admit(p *packet.Packet, l *look, n uint32, dir uint8) packet.Rea
 func (s *stage) again(n uint32) bool {
 	e := &s.table.entries[n]
 	t := e.key.tuple(e.flags&flagFromFirst != 0)
-	if int(e.inPort) < len(s.byPort) && !s.groups[s.byPort[e.inPort]].permits(&t) {
+	if int(e.inPort) < len(s.byPort) && (!s.groups[s.byPort[e.inPort]].permits(&t) || !s.stillTranslated(n, &t)) {
 		s.table.shares[e.inPort].denied++
 		s.table.remove(n)
 		return false
@@ -339,7 +395,7 @@ func (s *stage) again(n uint32) bool {
 }
 
 // begin makes a connection, if the packet may begin one.
-func (s *stage) begin(p *packet.Packet, l *look, isTCP bool) packet.Reason {
+func (s *stage) begin(b *packet.Batch, p *packet.Packet, l *look, isTCP bool) packet.Reason {
 	state := uint8(stateNone)
 	if isTCP {
 		state = transitions[0][s.segment.kind][stateNone]
@@ -354,11 +410,30 @@ func (s *stage) begin(p *packet.Packet, l *look, isTCP bool) packet.Reason {
 		s.table.shares[p.InPort].denied++
 		return reasonDenied
 	}
+	var tr translation
+	translated := false
+	if s.nat != nil && t.src.Is4() {
+		var r packet.Reason
+		if r, translated = s.plan(l, p.InPort, &t, &tr); r != 0 {
+			if r == reasonExhausted {
+				s.exhausted[p.InPort]++
+			}
+			return r
+		}
+	}
 	n := s.table.add(&l.key, l.tag, p.InPort)
 	if n == none {
+		if translated {
+			s.nat.release(tr.snat)
+			s.nat.release(tr.dnat)
+		}
 		return reasonFull
 	}
 	e := &s.table.entries[n]
+	if translated {
+		s.table.addAlias(n, &tr)
+		s.translate(b, p, n, 0)
+	}
 	e.generation, e.since = s.generation, s.now
 	if l.fromFirst {
 		e.flags |= flagFromFirst
@@ -441,6 +516,7 @@ func (s *stage) publish() {
 		all = append(all, PortCounters{
 			Port: s.names[i], Group: g.name, Connections: uint64(h.used), Unconfirmed: uint64(h.unconfirmed), Share: uint64(h.limit),
 			Begun: h.begun, Evicted: h.evicted, Expired: h.expired, Denied: h.denied, Full: h.full,
+			Blocks: s.blocksOf(i), Exhausted: s.exhausted[i],
 		})
 	}
 	if last := s.counters.Load(); last == nil || !slices.Equal(*last, all) {
@@ -448,4 +524,32 @@ func (s *stage) publish() {
 		s.counters.Store(&shown)
 	}
 	s.scratch = all
+	if s.nat != nil {
+		s.publishOutside()
+	}
+}
+
+// blocksOf are the blocks of outside ports that the inside addresses of a port have.
+func (s *stage) blocksOf(port int) (n uint64) {
+	if s.nat != nil {
+		for i := range s.nat.rules {
+			n += uint64(s.nat.rules[i].byPort[port])
+		}
+	}
+	return n
+}
+
+func (s *stage) publishOutside() {
+	all := s.outsideScratch[:0]
+	for i := range s.nat.outside {
+		if o := &s.nat.outside[i]; !o.retired {
+			all = append(all, OutsideCounters{netip.AddrFrom4([4]byte{byte(o.addr >> 24), byte(o.addr >> 16), byte(o.addr >> 8), byte(o.addr)}),
+				uint64(o.blocks), uint64(o.blocks - o.freeLen), uint64(o.used)})
+		}
+	}
+	if last := s.outside.Load(); last == nil || !slices.Equal(*last, all) {
+		shown := slices.Clone(all)
+		s.outside.Store(&shown)
+	}
+	s.outsideScratch = all
 }

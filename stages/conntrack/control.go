@@ -1,6 +1,10 @@
 package conntrack
 
-import "github.com/weirswitch/weir/pipeline"
+import (
+	"net/netip"
+
+	"github.com/weirswitch/weir/pipeline"
+)
 
 // PortCounters are what a port has in the table, and counts since the start.
 type PortCounters struct {
@@ -8,6 +12,28 @@ type PortCounters struct {
 	Connections, Unconfirmed, Share uint64 // that the port began
 	Begun, Evicted, Expired         uint64 // connections
 	Denied, Full                    uint64 // packets
+	Blocks                          uint64 // of outside ports, which the inside addresses of the port have
+	Exhausted                       uint64 // first packets for which there was no outside port
+}
+
+// OutsideCounters are what is given out of an outside address.
+type OutsideCounters struct {
+	Address            netip.Addr
+	Blocks, UsedBlocks uint64 // of ports
+	Mappings           uint64 // outside ports in use, of each kind
+}
+
+// Outside returns the counts of the outside addresses, as of the workers' last report.
+func (m *Module) Outside() []OutsideCounters {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []OutsideCounters
+	for _, s := range m.stages {
+		if all := s.outside.Load(); all != nil {
+			out = append(out, *all...)
+		}
+	}
+	return out
 }
 
 // Counters returns the counts of the ports, as of the workers' last report: they make one 60 times in a second, when idle 15 times.
@@ -47,6 +73,18 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 		count("expired_connections_total", "connections of the port whose time was over", c.Expired)
 		count("denied_packets_total", "packets that the port's security group denied", c.Denied)
 		count("full_packets_total", "first packets for which the port's share had no room", c.Full)
+		if m.natted {
+			gauge("nat_blocks", "blocks of outside ports that inside addresses of the port have", c.Blocks)
+			count("nat_exhausted_packets_total", "first packets for which no outside port was free", c.Exhausted)
+		}
+	}
+	for _, o := range m.Outside() {
+		gauge := func(name, help string, v uint64) {
+			emit(pipeline.Metric{Name: name, Help: help, Labels: [][2]string{{"address", o.Address.String()}}, Value: float64(v), Gauge: true})
+		}
+		gauge("nat_outside_blocks", "blocks of ports that the outside address has", o.Blocks)
+		gauge("nat_outside_used_blocks", "of these, those that inside addresses have", o.UsedBlocks)
+		gauge("nat_outside_mappings", "mappings of the outside address, of TCP, UDP and ICMP queries", o.Mappings)
 	}
 }
 

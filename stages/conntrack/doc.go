@@ -24,6 +24,11 @@
 // overlap its transport header; ct_fragment counts those that do not. Datagrams are not put together. TCP that comes in fragments is not held to
 // windows from then on, since a first fragment does not say how much data there are.
 //
+// # Address translation
+//
+// Rules of snat and dnat give a connection over IPv4 other addresses and ports, in front of the router. The table then has a second key for it, the
+// alias, of its ends on the other side. Inside addresses get blocks of outside ports; see nat.
+//
 // # Memory
 //
 // The table is a worker's, flat, and of a fixed size. Each port has a share of it, for the connections that were begun from
@@ -39,6 +44,7 @@
 //
 // # Reports
 //
-// Config keys: connections, invalid, tcp_loose, tcp_liberal, timeouts, group. Drop reasons: ct_invalid, ct_denied, ct_full, ct_fragment.
+// Config keys: connections, invalid, tcp_loose, tcp_liberal, timeouts, group, snat, dnat. Drop reasons: ct_invalid, ct_denied, ct_full, ct_fragment,
+// nat_exhausted, nat_unmapped, nat_unsupported.
 // Metrics by port, in `weir ctl show telemetry`; `weir ctl trace` says of which connection a packet is.
 package conntrack

@@ -26,17 +26,22 @@ func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
 		return fmt.Sprintf("%s of port %s denies it", group, s.portName(p.InPort))
 	}
 	l.tag = uint32(l.key.hash(&s.table.seed))
-	n := s.table.find(&l.key, l.tag)
+	n, byAlias := s.table.find(&l.key, l.tag)
 	if n == none {
 		return "belongs to no connection"
 	}
 	e := &s.table.entries[n]
 	t := e.key.tuple(e.flags&flagFromFirst != 0)
 	text := fmt.Sprintf("%s > %s protocol %d, begun from %s: %s", t.end(true), t.end(false), t.proto, s.portName(e.inPort), e.stateName())
+	if e.flags&flagTranslated != 0 {
+		a := &s.table.aliases[n]
+		other := a.key.tuple(a.fromFirst)
+		text += fmt.Sprintf(", translated to %s > %s", other.end(true), other.end(false))
+	}
 	switch {
 	case kind == kindError:
 		return "an error about a packet of " + text
-	case l.fromFirst != (e.flags&flagFromFirst != 0):
+	case s.table.direction(n, &l, byAlias) != 0:
 		return text + ", an answer"
 	}
 	return fmt.Sprintf("%s, permitted by %s", text, group)

@@ -1,6 +1,7 @@
 package conntrack
 
 import (
+	"encoding/binary"
 	"time"
 
 	"github.com/weirswitch/weir/pipeline/header"
@@ -20,6 +21,7 @@ type fragment struct {
 	key      key
 	deadline uint32
 	least    uint32 // offset that later fragments have at least: they do not overlap the transport header
+	src, dst uint32 // IPv4 addresses that the first one left with
 }
 
 // fragmentTime is how long later fragments may lag, as in Linux.
@@ -69,22 +71,21 @@ func (s *stage) set(k *key, port uint16) *[fragmentWays]fragment {
 	return &s.fragments[port][k.hash(&s.table.seed)>>32&(fragmentSets-1)]
 }
 
-// first notes that the first fragment of a datagram was permitted.
-func (s *stage) first(p *packet.Packet, data []byte) {
-	var k key
-	if s.fragmentKey(&k, p, data, s.groups[s.byPort[p.InPort]].zone) != kindLater {
-		return
-	}
+// first notes that the first fragment of a datagram was permitted. It may be translated by now, the key is that from before.
+func (s *stage) first(k *key, p *packet.Packet, data []byte) {
 	begins := int(p.L4)
+	var src, dst uint32
 	if p.Flags.Has(packet.FlagIPv4) {
-		begins = int(p.L3) + header.IPv4At(data, int(p.L3)).HeaderLen()
+		ip := header.IPv4At(data, int(p.L3))
+		begins = int(p.L3) + ip.HeaderLen()
+		src, dst = binary.BigEndian.Uint32(ip[12:16]), binary.BigEndian.Uint32(ip[16:20])
 	} else if _, at := fragmentHeader(p, data); at != 0 {
 		begins = at + fragmentHeaderLen
 	}
-	set := s.set(&k, p.InPort)
+	set := s.set(k, p.InPort)
 	oldest := 0
 	for i := range set {
-		if set[i].key == k {
+		if set[i].key == *k {
 			oldest = i
 			break
 		}
@@ -96,7 +97,7 @@ func (s *stage) first(p *packet.Packet, data []byte) {
 			oldest = i
 		}
 	}
-	set[oldest] = fragment{k, s.now + fragmentTime, uint32(int(p.Payload) - begins)}
+	set[oldest] = fragment{*k, s.now + fragmentTime, uint32(int(p.Payload) - begins), src, dst}
 }
 
 const fragmentHeaderLen = 8
@@ -107,12 +108,25 @@ func (s *stage) later(p *packet.Packet, l *look, data []byte) packet.Reason {
 	for i := range set {
 		if f := &set[i]; f.key == l.key {
 			if int32(f.deadline-s.now) > 0 && uint32(fragmentOffset(p, data)) >= f.least {
+				if s.nat != nil && p.Flags.Has(packet.FlagIPv4) {
+					s.follow(p, data, f)
+				}
 				return 0
 			}
 			return reasonFragment
 		}
 	}
 	return reasonFragment
+}
+
+// follow translates a later fragment as the first one was. It has no transport header.
+func (s *stage) follow(p *packet.Packet, data []byte, f *fragment) {
+	ip := header.IPv4At(data, int(p.L3))
+	if binary.BigEndian.Uint32(ip[12:16]) == f.src && binary.BigEndian.Uint32(ip[16:20]) == f.dst {
+		return
+	}
+	rewriteAddresses(ip, f.src, f.dst)
+	s.changed.add(p)
 }
 
 func fragmentOffset(p *packet.Packet, data []byte) int {

@@ -45,3 +45,35 @@ func FuzzProcess(f *testing.F) {
 		}
 	})
 }
+
+// FuzzTranslate sends two packets of any bytes, by both sides of a translation: mappings, blocks and aliases stay those of connections.
+func FuzzTranslate(f *testing.F) {
+	q := udpProbe(0, "10.0.0.1:1", "198.51.100.7:53")
+	s := tcpProbe(0, "10.0.0.1:2", outsideAddr+":443", flagSYN, 1, 0, 0)
+	part := q
+	part.more, part.id = true, 7
+	for _, p := range []probe{q, s, part, errorProbe(1, "192.0.2.9", q), echoProbe(0, "10.0.0.1", "198.51.100.7", false, 1)} {
+		back := p.back(1)
+		f.Add(p.frame(), back.frame())
+	}
+	f.Fuzz(func(t *testing.T, one, two []byte) {
+		if len(one) > 1500 || len(two) > 1500 {
+			return
+		}
+		c := natConfig()
+		c.Connections, c.Groups = 64, nil
+		c.SNAT[0].BlockSize, c.SNAT[0].PortRange = 64, "1024-1200"
+		c.DNAT = []DNAT{{Dst: outsideAddr, Protocol: "tcp", DstPort: "443", Backends: []Backend{{Address: "10.0.0.80"}}}}
+		r := newRig(t, c)
+		for port, frame := range [][]byte{one, two, one, two} {
+			r.send(port&1, frame)
+		}
+		checkNAT(t, r)
+		r.now += 1 << 50
+		r.stage.Tick(r.now)
+		if used := r.stage.nat.outside[0].used; r.stage.table.used != 0 || used != 0 {
+			t.Fatalf("%d connections and %d mappings are left", r.stage.table.used, used)
+		}
+		checkNAT(t, r)
+	})
+}

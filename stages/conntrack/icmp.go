@@ -130,14 +130,22 @@ func innerEnds(data []byte, at int, proto uint8, v6 bool) (e ends, ok bool) {
 }
 
 // related decides about an ICMP error: it passes if the packet that it is about was of a connection. It may come from
-// any port, as routers on the way send errors, and it changes nothing.
-func (s *stage) related(p *packet.Packet, l *look) packet.Reason {
-	n := s.connection(l)
+// any port, as routers on the way send errors, and it changes nothing of the connection.
+func (s *stage) related(b *packet.Batch, p *packet.Packet, l *look) packet.Reason {
+	n, byAlias := s.connection(l)
 	if n == none {
 		return reasonInvalid
 	}
+	translated := s.table.entries[n].flags&flagTranslated != 0
+	back := s.table.direction(n, l, byAlias) != 0
+	if translated && byAlias == back {
+		return reasonInvalid // the packet that it is about did not leave so
+	}
 	if e := &s.table.entries[n]; e.generation != s.generation && !s.again(n) {
 		return reasonDenied
+	}
+	if translated {
+		s.translateError(b, p, n, back)
 	}
 	return 0
 }

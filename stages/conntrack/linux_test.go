@@ -36,7 +36,9 @@ ct state established,related accept
 }
 `
 
-func newJudge(t *testing.T) *judge {
+func newJudge(t *testing.T) *judge { return newJudgeWith(t, judgeRules) }
+
+func newJudgeWith(t *testing.T, rules string) *judge {
 	t.Helper()
 	netnstest.Require(t)
 	if _, err := exec.LookPath("nft"); err != nil {
@@ -49,16 +51,23 @@ func newJudge(t *testing.T) *judge {
 		j.hosts[i] = netnstest.NewHost(t, "wct", netnstest.Port{Namespace: router, Name: name})
 		check(t, router.AddAddress(name, netip.MustParsePrefix(fmt.Sprintf("10.%d.0.254/24", i))))
 		check(t, router.AddNeighbour(name, judgeAddr(i), j.hosts[i].MAC))
+		check(t, router.AddNeighbour(name, netip.AddrFrom4([4]byte{10, byte(i), 0, 80}), j.hosts[i].MAC))
 		mac, err := router.MAC(name)
 		check(t, err)
 		j.macs[i], j.sockets[i] = mac, j.hosts[i].Packet(t)
 	}
+	check(t, router.AddAddress("p1", netip.MustParsePrefix("10.1.0.200/32")))
 	check(t, router.Do(func() error {
 		if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600); err != nil {
 			return err
 		}
+		for _, of := range []string{"all", "p0", "p1"} { // what is for a neighbour of its sender goes on without a word
+			if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+of+"/send_redirects", []byte("0"), 0o600); err != nil {
+				return err
+			}
+		}
 		cmd := exec.Command("nft", "-f", "-")
-		cmd.Stdin = bytes.NewReader([]byte(judgeRules))
+		cmd.Stdin = bytes.NewReader([]byte(rules))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("nft: %w: %s", err, out)
 		}

@@ -11,8 +11,10 @@ import (
 // Slots are an open-addressed hash table with linear probing, at most half full. A slot has the low half of the key's hash,
 // which says where the search begins, and one more than the number of the connection:
 //
-//	slot    63            32 31          0
-//	        |      tag       | number + 1 |
+//	slot    63            32 31      30          0
+//	        |      tag       | alias | number + 1 |
+//
+// A connection whose addresses are translated has a second slot, alias, for its ends as they are on the other side.
 //
 // A slot is freed by moving back those after it that would no longer be found, so there are no marks of deleted ones, and a
 // table that was full once is as fast as a new one.
@@ -20,6 +22,8 @@ type table struct {
 	slots   []uint64
 	mask    uint32 // len(slots) - 1
 	entries []entry
+	aliases []alias // by number; nil: nothing is translated
+	nat     *nat    // whose mappings aliases hold
 	seed    hashSeed
 	free    uint32 // the first free entry, by entry.next
 	used    uint32
@@ -47,16 +51,28 @@ type entry struct {
 	since uint32 // tick in which it was begun
 }
 
+// alias is the other side of a connection whose addresses are translated: one cache line.
+type alias struct {
+	key        key    // of the ends that its packets have when they left
+	snat, dnat handle // mappings that it holds
+	fromFirst  bool   // the key's first end is the side that began it
+	_          [15]byte
+}
+
+// aliasBit marks the slot of an alias.
+const aliasBit = 1 << 31
+
 // noPort is the port of what has not come yet.
 const noPort = ^uint16(0)
 
 type flags uint8
 
 const (
-	flagInUse     flags = 1 << iota
-	flagFromFirst       // the key's first end began it
-	flagReplied         // it was answered
-	flagConfirmed       // it is not for eviction: TCP that both sides took up, a stream of UDP
+	flagInUse      flags = 1 << iota
+	flagFromFirst        // the key's first end began it
+	flagReplied          // it was answered
+	flagConfirmed        // it is not for eviction: TCP that both sides took up, a stream of UDP
+	flagTranslated       // it has an alias
 )
 
 // share is a port's part of the table. A connection counts for the port that began it.
@@ -74,10 +90,17 @@ type shareCounters struct{ begun, evicted, expired, denied, full uint64 }
 // ticks are units of 2^20 ns, about a millisecond; they wrap after 52 days.
 const tickShift = 20
 
-// newTable returns a table for a number of connections.
-func newTable(connections int, seed hashSeed) *table {
-	n := 1 << bits.Len(uint(2*connections-1))
-	t := &table{slots: hugepage.Make[uint64](n), mask: uint32(n - 1), entries: hugepage.Make[entry](connections), seed: seed}
+// newTable returns a table for a number of connections, whose addresses can be translated if there is a nat.
+func newTable(connections int, seed hashSeed, translator *nat) *table {
+	keys := connections
+	if translator != nil {
+		keys *= 2
+	}
+	n := 1 << bits.Len(uint(2*keys-1))
+	t := &table{slots: hugepage.Make[uint64](n), mask: uint32(n - 1), entries: hugepage.Make[entry](connections), seed: seed, nat: translator}
+	if translator != nil {
+		t.aliases = hugepage.Make[alias](connections)
+	}
 	for i := range t.entries {
 		t.entries[i].next = uint32(i) + 1
 	}
@@ -98,19 +121,47 @@ func (t *table) setShares(limits []uint32) {
 	}
 }
 
-// find returns the number of a key's connection, or none.
-func (t *table) find(k *key, tag uint32) uint32 {
+// find returns the number of a key's connection, or none, and whether the key is that of its alias.
+func (t *table) find(k *key, tag uint32) (number uint32, byAlias bool) {
 	for at := tag & t.mask; ; at = (at + 1) & t.mask {
 		s := t.slots[at]
 		if s == 0 {
-			return none
+			return none, false
 		}
 		if uint32(s>>32) == tag {
-			if n := uint32(s) - 1; t.entries[n].key == *k {
-				return n
+			n := uint32(s)&^aliasBit - 1
+			if s&aliasBit == 0 {
+				if t.entries[n].key == *k {
+					return n, false
+				}
+			} else if t.aliases[n].key == *k {
+				return n, true
 			}
 		}
 	}
+}
+
+// direction returns that of a packet of a connection: 0 from the side that began it.
+func (t *table) direction(n uint32, l *look, byAlias bool) uint8 {
+	fromFirst := t.entries[n].flags&flagFromFirst != 0
+	if byAlias {
+		fromFirst = t.aliases[n].fromFirst
+	}
+	if l.fromFirst == fromFirst {
+		return 0
+	}
+	return 1
+}
+
+// evict removes the oldest unconfirmed connection that a port pays for, and reports whether there was one.
+func (t *table) evict(port uint16) bool {
+	s := &t.shares[port]
+	if s.head == none {
+		return false
+	}
+	t.remove(s.head)
+	s.evicted++
+	return true
 }
 
 // add makes an entry for a key that is not in the table, which the port pays for. At the limit of its share, the oldest
@@ -118,12 +169,10 @@ func (t *table) find(k *key, tag uint32) uint32 {
 func (t *table) add(k *key, tag uint32, port uint16) uint32 {
 	s := &t.shares[port]
 	if s.used >= s.limit || t.free == none {
-		if s.head == none {
+		if !t.evict(port) {
 			s.full++
 			return none
 		}
-		t.remove(s.head)
-		s.evicted++
 	}
 	n := t.free
 	e := &t.entries[n]
@@ -139,12 +188,23 @@ func (t *table) add(k *key, tag uint32, port uint16) uint32 {
 	s.used++
 	s.unconfirmed++
 	s.begun++
+	t.insert(tag, n+1)
+	return n
+}
+
+func (t *table) insert(tag, low uint32) {
 	at := tag & t.mask
 	for t.slots[at] != 0 {
 		at = (at + 1) & t.mask
 	}
-	t.slots[at] = uint64(tag)<<32 | uint64(n+1)
-	return n
+	t.slots[at] = uint64(tag)<<32 | uint64(low)
+}
+
+// addAlias notes how a connection is translated.
+func (t *table) addAlias(n uint32, tr *translation) {
+	t.aliases[n] = alias{key: tr.key, snat: tr.snat, dnat: tr.dnat, fromFirst: tr.asks || tr.src < tr.dst}
+	t.entries[n].flags |= flagTranslated
+	t.insert(tr.tag, n+1|aliasBit)
 }
 
 // confirm takes a connection out of the list of those that can be evicted.
@@ -173,11 +233,13 @@ func (t *table) unlink(e *entry) {
 // remove frees a connection.
 func (t *table) remove(n uint32) {
 	e := &t.entries[n]
-	at := uint32(e.key.hash(&t.seed)) & t.mask
-	for uint32(t.slots[at]) != n+1 {
-		at = (at + 1) & t.mask
+	t.erase(&e.key, n+1)
+	if e.flags&flagTranslated != 0 {
+		a := &t.aliases[n]
+		t.erase(&a.key, n+1|aliasBit)
+		t.nat.release(a.snat)
+		t.nat.release(a.dnat)
 	}
-	t.clear(at)
 	if e.flags&flagConfirmed == 0 {
 		t.unlink(e)
 	}
@@ -186,6 +248,15 @@ func (t *table) remove(n uint32) {
 	e.next = t.free
 	t.free = n
 	t.used--
+}
+
+// erase frees the slot of a key.
+func (t *table) erase(k *key, low uint32) {
+	at := uint32(k.hash(&t.seed)) & t.mask
+	for uint32(t.slots[at]) != low {
+		at = (at + 1) & t.mask
+	}
+	t.clear(at)
 }
 
 // clear frees a slot, and moves back those of the same run whose search would end there.

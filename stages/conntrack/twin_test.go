@@ -20,6 +20,7 @@ type twin struct {
 	conns     map[string]*twinConn
 	lists     [][]*twinConn // by port: all that count for it, the oldest first
 	fragments map[string]twinFragment
+	refuses   func(q *probe) packet.Reason // what a translation says of first packets that the rules permit; nil: nothing
 }
 
 type twinConn struct {
@@ -247,6 +248,11 @@ func (w *twin) begin(q *probe, s *segment, now uint32) packet.Reason {
 	}
 	if !w.permits(q, q.port) {
 		return reasonDenied
+	}
+	if w.refuses != nil {
+		if r := w.refuses(q); r != 0 {
+			return r
+		}
 	}
 	if list := w.lists[q.port]; len(list) >= int(w.settings.limits[q.port]) {
 		i := slices.IndexFunc(list, func(c *twinConn) bool { return !c.confirmed })

@@ -54,7 +54,7 @@ func (s *stage) sendError(b *packet.Batch, p *packet.Packet, in uint16, what tro
 	}
 	if p.Flags.Has(packet.FlagIPv4) {
 		quote := data[p.L3:min(len(data), int(p.L3)+min(length(p, data), maxError4-header.IPv4Len-header.ICMPLen))]
-		s.error4(b, in, quote, from.As4(), what, rest)
+		s.error4(b, b.ArrivalPort(p), in, quote, from.As4(), what, rest)
 	} else {
 		quote := data[p.L3:min(len(data), int(p.L3)+min(length(p, data), maxError6-header.IPv6Len-header.ICMPLen))]
 		s.error6(b, in, quote, from.As16(), what, rest)
@@ -79,7 +79,7 @@ func mayTell(p *packet.Packet, data []byte) bool {
 	return true
 }
 
-func (s *stage) error4(b *packet.Batch, in uint16, quote []byte, from [4]byte, what trouble, rest uint32) {
+func (s *stage) error4(b *packet.Batch, inPort, in uint16, quote []byte, from [4]byte, what trouble, rest uint32) {
 	src := header.IPv4At(quote, 0).Src()
 	p := s.newIPv4(b, in, from, src, header.ICMPLen+len(quote))
 	if p == nil {
@@ -89,6 +89,9 @@ func (s *stage) error4(b *packet.Batch, in uint16, quote []byte, from [4]byte, w
 	icmp := header.ICMPAt(message, 0)
 	icmp.Init(what.type4, what.code4, rest)
 	copy(message[header.ICMPLen:], quote)
+	if t := s.module.translator; t != nil && t.Restore(s.number, inPort, message[header.ICMPLen:]) {
+		header.IPv4At(b.Data(p), int(p.L3)).SetDst(header.IPv4At(message, header.ICMPLen).Src())
+	}
 	icmp.SetChecksum(header.Checksum(message))
 	s.errors.Add(1)
 }

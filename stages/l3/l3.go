@@ -58,6 +58,8 @@ type Module struct {
 
 	stages []*stage
 	bridge pipeline.Bridge // in front; nil: there is none
+	// translator is in front, too: packets have other addresses than when they arrived. Nil: there is none.
+	translator pipeline.Translator
 }
 
 // New makes the module of a configuration, which it validates.
@@ -68,8 +70,8 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 		return nil, err
 	}
 	commit()
-	for range max(env.Workers, 1) {
-		s := &stage{module: m, findings: make([]finding, 0, packet.BatchSize)}
+	for w := range max(env.Workers, 1) {
+		s := &stage{module: m, number: w, findings: make([]finding, 0, packet.BatchSize)}
 		s.rate.Store(int64(c.ICMPRate))
 		s.hostRate.Store(int64(c.HostRate))
 		m.stages = append(m.stages, s)
@@ -83,13 +85,16 @@ func (m *Module) Role() pipeline.Role { return pipeline.RoleForward }
 // Follows implements pipeline.Follower: behind a bridge the router has what this sends to it, and what is not of the bridge.
 func (m *Module) Follows() (name string, always bool) { return "l2", false }
 
-// Join implements pipeline.Joined: a bridge in front learns which ports are the router's.
+// Join implements pipeline.Joined: a bridge in front learns which ports are the router's, and errors quote packets as they were before a translator.
 func (m *Module) Join(chain []pipeline.Named) error {
 	var bridge pipeline.Bridge
 	follower := false
 	for _, n := range chain {
 		if b, ok := n.Module.(pipeline.Bridge); ok {
 			bridge = b
+		}
+		if t, ok := n.Module.(pipeline.Translator); ok {
+			m.translator = t
 		}
 		if f, ok := n.Module.(pipeline.Follower); ok {
 			name, always := f.Follows()
@@ -149,6 +154,7 @@ func (m *Module) Stage(w int) pipeline.Stage { return m.stages[w] }
 // stage is one worker's router. All but the counters is the worker's alone.
 type stage struct {
 	module   *Module
+	number   int     // the worker's
 	t        *tables // of this batch
 	findings []finding
 	cache    cache
