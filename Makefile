@@ -141,13 +141,14 @@ test-s3: ## the archive in a real store of S3, versitygw, built from its module;
 # Tests that compute take ten times as long under the race detector, and packages that begin no goroutines, and whose tests
 # begin none, have nothing for it to find.
 CONCURRENT = grep -qE 'go func|\bgo [a-zA-Z.]+\(|\.Go\(|errgroup|net\.Listen|AfterFunc' "$$dir"/*.go
-# So do these, of one goroutine each, in packages that have others. What the last six start as processes other tests start, too.
-ALONE = TestFamily|TestHashFamilies|TestSecondWords|TestScatter|TestSpill|TestVariance|TestShims|TestTrie|TestManyCountingRules|TestPassForwards|TestLayerSearch|TestDSOrder|TestTopologyHelps|TestNoWrongPathIsCertain|TestRivals|TestTwin|TestTableTwin|TestRecords|TestFlood|TestDigestsChooseFragments|TestFrequencyByBothSystems|TestObserveIsExact|TestFlowsAreDistinct|TestDrawReachesTheTail|TestZipfTable|TestQuerySelections|TestCollectorLab|TestPintIPID|TestPintIsNotSeen|TestPintTellsTheSketch|TestPintDissector
+# So do these, of one goroutine each, in packages that have others. What the last six start as processes other tests start, too, and so
+# do the goroutines of the first five.
+ALONE = TestEntropies|TestUnevenEpochs|TestDSFig13Holds|TestDSFig14Holds|TestDSFig16Holds|TestFamily|TestHashFamilies|TestSecondWords|TestScatter|TestSpill|TestVariance|TestShims|TestTrie|TestManyCountingRules|TestPassForwards|TestLayerSearch|TestDSOrder|TestTopologyHelps|TestNoWrongPathIsCertain|TestRivals|TestTwin|TestTableTwin|TestRecords|TestFlood|TestDigestsChooseFragments|TestFrequencyByBothSystems|TestObserveIsExact|TestFlowsAreDistinct|TestDrawReachesTheTail|TestZipfTable|TestQuerySelections|TestCollectorLab|TestPintIPID|TestPintIsNotSeen|TestPintTellsTheSketch|TestPintDissector
 .PHONY: race
 race: PACKAGES = ./cmd/weir $(shell $(GO) list -f '{{.ImportPath}} {{.Dir}}' ./... | grep -v -e /cmd/weir' ' -e /internal/doctest' ' | \
 	while read -r package dir; do if $(CONCURRENT); then echo "$$package"; fi; done)
 race: here ## what test runs, under the race detector: the packages with goroutines (a C compiler)
-	CGO_ENABLED=1 $(call run,-short -race -skip '^($(ALONE))$$' -timeout 20m)
+	CGO_ENABLED=1 $(call run,-short -race -skip '^($(ALONE))$$' -timeout 30m)
 
 .PHONY: here
 here:

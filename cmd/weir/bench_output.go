@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 
@@ -21,6 +22,23 @@ func (o *benchOutput) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
 	f.StringVar(&o.plot, "plot", "", "draw the figure to `FILE`, as SVG")
+	cmd.PreRunE = func(*cobra.Command, []string) error { return o.check() }
+}
+
+// check finds out before a measurement, which may take hours, whether it can be drawn at all.
+func (o *benchOutput) check() error {
+	if o.plot == "" {
+		return nil
+	}
+	_, missing := os.Stat(o.plot)
+	file, err := os.OpenFile(o.plot, os.O_WRONLY|os.O_CREATE, 0o666) // what is there stays until there is a drawing
+	if err != nil {
+		return usageError(fmt.Errorf("--plot: %w: make its folder, or name another file", err))
+	}
+	if missing != nil {
+		_ = os.Remove(o.plot) // an interrupted run leaves nothing
+	}
+	return file.Close()
 }
 
 // print prints what a measurement found, and draws it where asked for, as maps if there are any.
