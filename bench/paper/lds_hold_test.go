@@ -69,6 +69,7 @@ func holdLDS(t *testing.T, figure string, rows table, n int, held []ldsHeld) {
 		} else {
 			t.Logf("%s: %.4g, %.4g is committed: %+.1f %% of at most %.1f %%", h.metric, value, want.Value, 100*off, 100*allowed)
 		}
+		holdCommitted(t, h.metric, value)
 	}
 }
 
