@@ -99,7 +99,8 @@ func skipUnlessCalm(t *testing.T, calm int) {
 
 // TestIntervalBitLab: over some ten edges of intervals, with a twentieth of an interval's
 // packets in flight at each, no cell is spoiled where the shim's bit names the interval;
-// by the clock most are, and the report says how many.
+// by the clock a quarter is, and the report says how many. Each run with packets on time is judged: a tenth of the cells is too many with the bit, and the least
+// without it; and one of some has none.
 func TestIntervalBitLab(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long: TestInsideSwitch measures delays")
@@ -163,18 +164,23 @@ func testIntervalBit(t *testing.T, bit bool) {
 				t.Fatalf("%+v", d)
 			}
 		}
+		refused := float64(d.Refused) / float64(d.Cells)
 		if !bit {
-			if d.Refused == 0 {
-				t.Error("by the clock no cell was refused: the lab shows nothing")
+			if refused < 0.1 {
+				t.Errorf("by the clock %.2f of the cells were refused: the lab shows nothing", refused)
 			}
 			return
 		}
-		// A relay or a switch that is held up for a tenth of a second spoils cells.
 		if d.Refused == 0 && o.OK {
 			return
 		}
-		if onTime(o.Answers.Delays) {
-			calm++
+		if !onTime(o.Answers.Delays) {
+			continue
+		}
+		// A switch that is held up for a tenth of a second spoils the cells of an interval's edge, of which there are some ten.
+		calm++
+		if refused > 0.1 {
+			t.Errorf("attempt %d: %.2f of the cells were refused, with packets on time", attempt, refused)
 		}
 	}
 	skipUnlessCalm(t, calm)
