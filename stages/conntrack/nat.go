@@ -103,6 +103,9 @@ func (n *nat) adopt(v *natSettings, ports int) {
 			}
 		}
 	}
+	for i := range n.outside {
+		n.outside[i].end()
+	}
 }
 
 func maxPorts(rules []natUse) (most int) {
@@ -238,6 +241,14 @@ func (n *nat) release(h handle) {
 		return
 	}
 	n.giveBack(uint32(h>>18)<<16 | number)
+	o.end()
+}
+
+// end frees the memory of an outside address that no rule and no mapping has.
+func (o *outside) end() {
+	if o.retired && o.used == 0 {
+		*o = outside{retired: true}
+	}
 }
 
 // giveBack frees a block.

@@ -547,3 +547,100 @@ func TestNATAllocatesNothing(t *testing.T) {
 	}
 	checkNAT(t, r)
 }
+
+// TestNATClash: an outside port that another connection has to the same destination is passed over, also as the first of a block.
+func TestNATClash(t *testing.T) {
+	const in, server = "10.0.0.1:1111", "198.51.100.7:53"
+	q := udpProbe(0, in, server)
+	out := outsidePort(t, newRig(t, natConfig()), q)
+	r := newRig(t, natConfig())
+	runNAT(t, r, natStep{"of the outside address itself", udpProbe(0, out, server), out + " > " + server + " proto 17"})
+	got := netip.MustParseAddrPort(outsidePort(t, r, q))
+	if want := netip.MustParseAddrPort(out).Port() + 2; got.Addr() != twinOutside || got.Port() != want {
+		t.Errorf("%v, want port %d, the next of the block", got, want)
+	}
+	checkNAT(t, r)
+
+	// Where none fits after so many, the block is free again.
+	r = newRig(t, natConfig())
+	first := netip.MustParseAddrPort(out)
+	for i := range maxClashes {
+		end := netip.AddrPortFrom(first.Addr(), first.Port()+2*uint16(i)).String()
+		runNAT(t, r, natStep{"of the outside address itself", udpProbe(0, end, server), end + " > " + server + " proto 17"})
+	}
+	runNAT(t, r, natStep{"the ports are another's", q, "nat_exhausted"})
+	if o := &r.stage.nat.outside[0]; o.used != 0 || o.freeLen != o.blocks {
+		t.Errorf("%d mappings, %d of %d blocks free", o.used, o.freeLen, o.blocks)
+	}
+	checkNAT(t, r)
+}
+
+// TestNATEvictions: a packet for which there is no block displaces no more connections than it may, whatever the number of backends.
+func TestNATEvictions(t *testing.T) {
+	c := natConfig()
+	c.SNAT[0].BlockSize, c.SNAT[0].PortRange = 64, "2000-3000"
+	c.DNAT = []DNAT{{Dst: outsideAddr, Protocol: "udp", DstPort: "53"}}
+	for i := range maxTries {
+		c.DNAT[0].Backends = append(c.DNAT[0].Backends, Backend{Address: fmt.Sprintf("10.0.1.%d", i)})
+	}
+	for _, to := range []string{"198.51.100.7:53", outsideAddr + ":53"} {
+		r := newRig(t, c)
+		for port := range 60 { // the oldest connections are of all blocks, so none is free after so few
+			for host := range r.stage.settings.nat.snat[0].perPort {
+				q := udpProbe(0, fmt.Sprintf("10.0.0.%d:%d", 1+host, 1000+port), "198.51.100.7:53")
+				outsidePort(t, r, q)
+			}
+		}
+		runNAT(t, r, natStep{"without a block", udpProbe(0, "10.0.0.99:5", to), "nat_exhausted"})
+		if got := r.stage.table.shares[0].evicted; got != maxEvictions {
+			t.Errorf("to %s: %d connections displaced, want %d", to, got, maxEvictions)
+		}
+		checkNAT(t, r)
+	}
+}
+
+// TestNATReloadSame: rules that stay end nothing, also no connection to a backend that is the address itself.
+func TestNATReloadSame(t *testing.T) {
+	c := natConfig()
+	c.SNAT = nil
+	c.DNAT = []DNAT{{Dst: "10.0.0.80", Protocol: "udp", Backends: []Backend{{Address: "10.0.0.80"}}}}
+	r := newRig(t, c)
+	step := natStep{"to itself", udpProbe(0, "10.0.0.1:1111", "10.0.0.80:53"), "10.0.0.1:1111 > 10.0.0.80:53 proto 17"}
+	runNAT(t, r, step)
+	r.reload(t, c)
+	runNAT(t, r, step)
+	c.DNAT[0].Backends[0].Address = "10.0.0.81"
+	r.reload(t, c)
+	step.want = "ct_denied"
+	runNAT(t, r, step)
+}
+
+// TestNATMemory: an outside address that no rule has keeps its memory as long as a mapping.
+func TestNATMemory(t *testing.T) {
+	c := natConfig()
+	r := newRig(t, c)
+	q := udpProbe(0, "10.0.0.1:1111", "198.51.100.7:53")
+	outsidePort(t, r, q)
+	c.SNAT = []SNAT{{Addresses: []string{"203.0.113.9", "203.0.113.10"}}}
+	r.reload(t, c)
+	r.stage.Tick(r.now)
+	old := &r.stage.nat.outside[0]
+	if old.mappings[natUDP] == nil {
+		t.Error("the memory of a mapping is gone")
+	}
+	checkNAT(t, r)
+	r.now += int64(time.Hour)
+	r.stage.Tick(r.now)
+	if old.mappings[natUDP] != nil {
+		t.Error("the memory of an outside address without rules and mappings stays")
+	}
+	checkNAT(t, r)
+	r.reload(t, natConfig())
+	if out := outsidePort(t, r, q); !strings.HasPrefix(out, outsideAddr+":") {
+		t.Errorf("after the reload: %s", out)
+	}
+	if n := len(r.stage.nat.outside); n != 3 {
+		t.Errorf("%d outside addresses, want the 3 of before", n)
+	}
+	checkNAT(t, r)
+}

@@ -25,6 +25,8 @@ type translation struct {
 	key        key // of src and dst
 	tag        uint32
 	snat, dnat handle // which the connection holds
+
+	evicted, clashes int // connections that made room, and outside ports that did not fit
 }
 
 // ends48 returns the source and destination of a packet by its key.
@@ -83,10 +85,12 @@ func (s *stage) plan(l *look, port uint16, t *tuple, tr *translation) (r packet.
 	return reasonExhausted, false
 }
 
-// A first packet is worth so many backends, and so many evictions, which free a block of the least size whose mappings are all unconfirmed.
+// A first packet is worth so many backends, so many evictions, which free a block of the least size whose mappings are all unconfirmed, and so many
+// outside ports that other connections have to its destination.
 const (
 	maxTries     = 4
 	maxEvictions = minBlock
+	maxClashes   = 64
 )
 
 // place gives the connection its source, an outside port where a rule wants one, so that no other connection has the same ends.
@@ -95,16 +99,16 @@ func (s *stage) place(rule int, port uint16, kind int, l *look, tr *translation)
 		tr.src = tr.from
 		return s.fits(l, tr)
 	}
-	for range maxEvictions + 1 {
+	for {
 		ok, room := s.mapSource(rule, port, kind, l, tr)
 		if ok {
 			return true
 		}
-		if !room || !s.table.evict(port) {
+		if !room || tr.evicted == maxEvictions || !s.table.evict(port) {
 			return false
 		}
+		tr.evicted++
 	}
-	return false
 }
 
 // fits reports whether no connection has the ends of the translation.
@@ -148,7 +152,7 @@ func (s *stage) mapSource(rule int, port uint16, kind int, l *look, tr *translat
 			}
 		}
 	}
-	if blocks >= r.blocks {
+	if blocks >= r.blocks || tr.clashes == maxClashes {
 		return false, false
 	}
 	use := &n.rules[rule]
@@ -186,25 +190,27 @@ func (n *nat) choose(use *natUse, home int, owner uint64) int {
 func (s *stage) tryBlock(number uint32, kind int, known bool, l *look, tr *translation) bool {
 	o, b := s.nat.blockAt(number)
 	inside := uint16(tr.from)
-	for step := uint32(0); ; step++ {
+	for step := uint32(0); tr.clashes < maxClashes; step++ {
 		at, found, ok := o.take(number&0xffff, kind, inside, step, known)
 		if !ok {
-			return false
+			break
 		}
 		step = found
+		before := tr.snat
 		tr.src = uint64(o.addr)<<16 | (uint64(o.low) + uint64(at))
 		tr.snat = o.handle(int(number>>16), kind, at)
 		o.mappings[kind][at].port = inside
 		b.reach[kind] = max(b.reach[kind], uint16(step)+1)
 		s.nat.hold(tr.snat) // first: to look for the other ends may remove what has expired
+		s.nat.release(before)
 		if s.fits(l, tr) {
 			return true
 		}
-		s.nat.release(tr.snat)
-		if tr.snat = noHandle; b.owner == 0 {
-			return false
-		}
+		tr.clashes++
 	}
+	s.nat.release(tr.snat)
+	tr.snat = noHandle
+	return false
 }
 
 // translate changes the packet of a translated connection, which goes in a direction.
@@ -270,8 +276,9 @@ func (s *stage) stillTranslated(n uint32, t *tuple) bool {
 	}
 	v := &s.settings.nat
 	source, destination := v.source(t, e.inPort), v.destination(t, e.inPort)
+	to, _ := s.table.leaving(n, 1) // where the one that began it sent to
 	if e.flags&flagTranslated == 0 {
-		return source < 0 && destination < 0
+		return source < 0 && (destination < 0 || v.dnat[destination].has(to, uint16(to)))
 	}
 	a := &s.table.aliases[n]
 	if (a.snat == noHandle) != (source < 0) {
@@ -286,7 +293,6 @@ func (s *stage) stillTranslated(n uint32, t *tuple) bool {
 		o, _, _ := s.nat.of(a.dnat)
 		return destination < 0 && !o.retired && v.snat[o.rule].independent
 	}
-	to, _ := s.table.leaving(n, 1) // where the one that began it sent to
 	_, leaves := s.table.leaving(n, 0)
 	if destination < 0 {
 		return leaves == to
