@@ -184,9 +184,12 @@ func (o *outside) probe(port uint16, step uint32) uint32 {
 	return (uint32(port) + 2*step) & (o.size - 1)
 }
 
+// maxProbes bounds the search in a block, which an inside host whose ports all begin at one place would make as long as the block.
+const maxProbes = 128
+
 // take gives an inside port a mapping in a block, which begins where step says, and is its one or a free one. The caller uses it, or goes on behind.
 func (o *outside) take(b uint32, kind int, port uint16, step uint32, known bool) (at, steps uint32, ok bool) {
-	last := o.size
+	last := min(o.size, maxProbes)
 	if known {
 		last = uint32(o.owners[b].reach[kind])
 	}

@@ -575,6 +575,40 @@ func TestNATClash(t *testing.T) {
 	checkNAT(t, r)
 }
 
+// TestNATKeepsSource: what is for groups, for all, or for the outside address itself is not translated.
+func TestNATKeepsSource(t *testing.T) {
+	r := newRig(t, natConfig())
+	for _, to := range []string{"224.0.0.251:5353", "255.255.255.255:67", outsideAddr + ":53"} {
+		runNAT(t, r, natStep{"to " + to, udpProbe(0, "10.0.0.1:1111", to), "10.0.0.1:1111 > " + to + " proto 17"})
+	}
+	// A reload leaves it so.
+	r.reload(t, natConfig())
+	runNAT(t, r, natStep{"again", udpProbe(0, "10.0.0.1:1111", outsideAddr+":53"), "10.0.0.1:1111 > " + outsideAddr + ":53 proto 17"})
+	if n := r.stage.table.used; n != 3 {
+		t.Errorf("%d connections, want 3", n)
+	}
+	checkNAT(t, r)
+}
+
+// TestNATSearchIsBounded: a host whose ports all begin at one place of a block has each search end early.
+func TestNATSearchIsBounded(t *testing.T) {
+	r := newRig(t, natConfig())
+	for i := range 4 * 512 {
+		q := udpProbe(0, fmt.Sprintf("10.0.0.1:%d", i/128+i%128*512), "198.51.100.7:53")
+		if q.srcPort != 0 {
+			r.forward(0, q.frame())
+		}
+	}
+	for _, o := range r.stage.nat.outside {
+		for i := range o.owners {
+			if reach := o.owners[i].reach[natUDP]; reach > maxProbes {
+				t.Errorf("a search in block %d takes %d steps", i, reach)
+			}
+		}
+	}
+	checkNAT(t, r)
+}
+
 // TestNATEvictions: a packet for which there is no block displaces no more connections than it may, whatever the number of backends.
 func TestNATEvictions(t *testing.T) {
 	c := natConfig()

@@ -58,8 +58,8 @@ var (
 // translates reports what rules say of a first packet.
 func (w *natTwin) translates(q *probe) (source, destination bool) {
 	inside := q.port != 1 && twinInside.Contains(q.src)
-	source = inside && !twinInside.Contains(q.dst)
 	destination = q.dst == twinOutside && q.dstPort == 2 && (q.proto == 6 || q.proto == 17)
+	source = inside && !twinInside.Contains(q.dst) && (q.dst != twinOutside || destination)
 	return source, destination
 }
 

@@ -56,6 +56,9 @@ func (s *stage) plan(l *look, port uint16, t *tuple, tr *translation) (r packet.
 			s.nat.hold(tr.dnat)
 		}
 	}
+	if destination < 0 && tr.dnat == noHandle && v.gives(t.dst) {
+		source = -1 // it is for the router itself, which would get its own address as the source
+	}
 	switch {
 	case source < 0 && destination < 0 && tr.dnat == noHandle:
 		return 0, false
@@ -277,6 +280,9 @@ func (s *stage) stillTranslated(n uint32, t *tuple) bool {
 	v := &s.settings.nat
 	source, destination := v.source(t, e.inPort), v.destination(t, e.inPort)
 	to, _ := s.table.leaving(n, 1) // where the one that began it sent to
+	if destination < 0 && (e.flags&flagTranslated == 0 || s.table.aliases[n].dnat == noHandle) && v.gives(t.dst) {
+		source = -1
+	}
 	if e.flags&flagTranslated == 0 {
 		return source < 0 && (destination < 0 || v.dnat[destination].has(to, uint16(to)))
 	}
