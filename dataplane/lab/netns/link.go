@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -133,14 +131,7 @@ func (ns *Namespace) SetARP(name string, on bool) error {
 
 // MoveLink moves an interface to another namespace.
 func (ns *Namespace) MoveLink(name string, to *Namespace) error {
-	return ns.change(name, "move", func(link netlink.Link) error {
-		file, err := os.Open(filepath.Join(Directory, to.Name()))
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		return ns.handle.LinkSetNsFd(link, int(file.Fd()))
-	})
+	return ns.change(name, "move", func(link netlink.Link) error { return ns.handle.LinkSetNsFd(link, int(to.file.Fd())) })
 }
 
 // DeleteLink deletes an interface; of a veth, both ends.

@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/weirswitch/weir/dataplane/lab"
+	"github.com/weirswitch/weir/dataplane/lab/netns"
 )
 
 // The test bond: the second host has a bond of Linux with LACP, of its NIC and of that at the far end of c.
@@ -37,11 +38,7 @@ var bondAddresses = [2]netip.Prefix{netip.MustParsePrefix("10.41.0.1/24"), netip
 // makeBond gives the second host its bond.
 func (r *running) makeBond() error {
 	h := &r.hosts[1]
-	link, err := r.ports.Link("d")
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(r.ports.SetDown("d"), r.ports.MoveLink("d", h.Namespace), h.Netlink().LinkSetName(link, secondNIC)); err != nil {
+	if err := errors.Join(r.ports.SetDown("d"), moveAs("d", r.ports, secondNIC, h.Namespace)); err != nil {
 		return err
 	}
 	bond := netlink.NewLinkBond(netlink.LinkAttrs{Name: hostBond})
@@ -70,18 +67,26 @@ func (r *running) makeBond() error {
 	return errors.Join(err, h.SetUp(hostInterface), h.SetUp(secondNIC), h.SetUp(hostBond), h.AddAddress(hostBond, bondAddresses[1]))
 }
 
+// moveAs moves a NIC, which is down, and gives it another name. Its number may change on the way.
+func moveAs(name string, from *netns.Namespace, newName string, to *netns.Namespace) error {
+	if err := from.MoveLink(name, to); err != nil {
+		return err
+	}
+	link, err := to.Link(name)
+	if err != nil {
+		return err
+	}
+	return to.Netlink().LinkSetName(link, newName)
+}
+
 // undoBond puts the NICs back.
 func (r *running) undoBond() error {
 	h := &r.hosts[1]
 	err := h.DeleteLink(hostBond)
-	link, linkErr := h.Link(secondNIC)
-	if err = errors.Join(err, linkErr); err != nil {
+	if err != nil {
 		return err
 	}
-	err = errors.Join(h.SetDown(secondNIC), h.MoveLink(secondNIC, r.ports))
-	if err == nil {
-		err = r.ports.Netlink().LinkSetName(link, "d")
-	}
+	err = errors.Join(h.SetDown(secondNIC), moveAs(secondNIC, h.Namespace, "d", r.ports))
 	mac, macErr := h.MAC(hostInterface)
 	h.mac, h.device = mac.String(), hostInterface
 	return errors.Join(err, macErr, r.up())
@@ -93,12 +98,15 @@ func (r *running) bondEnds() (from, to lab.Stack) {
 
 // linksOf is how many links each side's bond has.
 func (r *running) linksOf() (linux, ours int, err error) {
-	link, err := r.hosts[1].Link(hostBond)
-	if err != nil {
-		return 0, 0, err
-	}
-	if b, ok := link.(*netlink.Bond); ok && b.AdInfo != nil {
-		linux = b.AdInfo.NumPorts
+	for _, name := range []string{hostInterface, secondNIC} {
+		link, err := r.hosts[1].Link(name)
+		if err != nil {
+			return 0, 0, err
+		}
+		const distributing = 1 << 5 // IEEE 802.1AX-2014, 6.4.2.3
+		if b, ok := link.Attrs().Slave.(*netlink.BondSlave); ok && b.AdActorOperPortState&distributing != 0 {
+			linux++
+		}
 	}
 	out, err := weir("ctl", "--socket", bondSwitch.socket(), "show", "bonds", "--json")
 	if err != nil {
