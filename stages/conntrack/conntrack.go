@@ -311,13 +311,13 @@ func (s *stage) track(b *packet.Batch, p *packet.Packet, l *look) packet.Reason 
 		}
 		if e.flags&flagReplied != 0 && e.flags&flagConfirmed == 0 &&
 			(old == stateSynReceived || old == stateEstablished) && e.state == stateEstablished {
-			s.table.confirm(e)
+			s.table.confirm(n)
 		}
 		if ticks, renewed := e.lifetime(&s.segment, old, s.settings); renewed {
 			e.deadline = s.now + ticks
 		}
 	} else {
-		s.prolong(e, p.Proto)
+		s.prolong(n, p.Proto)
 	}
 	e.passed(p.InPort, dir)
 	if translated {
@@ -339,7 +339,8 @@ func (e *entry) passed(port uint16, dir uint8) {
 }
 
 // prolong lets a connection of another protocol than TCP live longer.
-func (s *stage) prolong(e *entry, proto uint8) {
+func (s *stage) prolong(n uint32, proto uint8) {
+	e := &s.table.entries[n]
 	const settled = int32(2 * time.Second >> tickShift) // a stream of UDP is one that lasts for longer
 	which := timeoutOther
 	switch proto {
@@ -347,13 +348,13 @@ func (s *stage) prolong(e *entry, proto uint8) {
 		which = timeoutUDP
 		if e.flags&flagReplied != 0 && int32(s.now-e.since) > settled {
 			which = timeoutUDPStream
-			s.table.confirm(e)
+			s.table.confirm(n)
 		}
 	case header.ProtoICMP, header.ProtoICMPv6:
 		which = timeoutICMP
 	default:
 		if e.flags&flagReplied != 0 {
-			s.table.confirm(e)
+			s.table.confirm(n)
 		}
 	}
 	e.deadline = s.now + s.timeouts[which]
@@ -439,7 +440,7 @@ func (s *stage) begin(b *packet.Batch, p *packet.Packet, l *look, isTCP bool) pa
 		e.flags |= flagFromFirst
 	}
 	if !isTCP {
-		s.prolong(e, p.Proto)
+		s.prolong(n, p.Proto)
 		return 0
 	}
 	e.tcp.begin(&s.segment)

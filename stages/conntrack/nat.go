@@ -42,6 +42,7 @@ type block struct {
 	used  [natKinds]uint16
 	reach [natKinds]uint16 // how far the search for a mapping must go
 	port  uint16           // which pays for it
+	kept  int32            // connections that hold its mappings and are not evicted: confirmed ones, and those to its inside address from outside
 }
 
 // mapping is an outside port's inside port, and by how many connections it is used.
@@ -222,6 +223,14 @@ func (n *nat) of(h handle) (o *outside, kind int, at uint32) {
 
 func (o *outside) handle(number, kind int, at uint32) handle {
 	return handle(number<<18|kind<<16) | handle(uint32(o.low)+at)
+}
+
+// keep counts connections that a mapping's block cannot be freed from by eviction.
+func (n *nat) keep(h handle, by int32) {
+	if h != noHandle {
+		o, _, at := n.of(h)
+		o.owners[at/o.size].kept += by
+	}
 }
 
 // release ends a connection's use of a mapping; with its last one the block is free.

@@ -357,6 +357,7 @@ func TestNATExhausted(t *testing.T) {
 func checkNAT(t testing.TB, r *rig) {
 	t.Helper()
 	held := map[handle]uint32{}
+	kept := map[*block]int32{}
 	tab := r.stage.table
 	slots := 0
 	for _, s := range tab.slots {
@@ -372,6 +373,15 @@ func checkNAT(t testing.TB, r *rig) {
 				if h != noHandle {
 					held[h]++
 				}
+			}
+			keep := func(h handle) {
+				if h != noHandle {
+					o, _, at := r.stage.nat.of(h)
+					kept[&o.owners[at/o.size]]++
+				}
+			}
+			if keep(tab.aliases[i].dnat); e.flags&flagConfirmed != 0 {
+				keep(tab.aliases[i].snat)
 			}
 		}
 	}
@@ -403,6 +413,9 @@ func checkNAT(t testing.TB, r *rig) {
 			}
 		}
 		for b := range o.owners {
+			if got, want := o.owners[b].kept, kept[&o.owners[b]]; got != want {
+				t.Fatalf("block %d is kept by %d connections, counted %d", b, want, got)
+			}
 			if owned := o.owners[b].owner != 0; !owned {
 				free++
 			} else if !chained[uint32(number)<<16|uint32(b)] {
@@ -609,7 +622,8 @@ func TestNATSearchIsBounded(t *testing.T) {
 	checkNAT(t, r)
 }
 
-// TestNATEvictions: a packet for which there is no block displaces no more connections than it may, whatever the number of backends.
+// TestNATEvictions: a packet for which there is no block looks at few connections, whatever the number of backends, and ends those of one block alone. After
+// some packets one is free.
 func TestNATEvictions(t *testing.T) {
 	c := natConfig()
 	c.SNAT[0].BlockSize, c.SNAT[0].PortRange = 64, "2000-3000"
@@ -619,18 +633,57 @@ func TestNATEvictions(t *testing.T) {
 	}
 	for _, to := range []string{"198.51.100.7:53", outsideAddr + ":53"} {
 		r := newRig(t, c)
-		for port := range 60 { // the oldest connections are of all blocks, so none is free after so few
-			for host := range r.stage.settings.nat.snat[0].perPort {
+		hosts := r.stage.settings.nat.snat[0].perPort
+		const ports = 60
+		for port := range ports { // the oldest connections are of all blocks
+			for host := range hosts {
 				q := udpProbe(0, fmt.Sprintf("10.0.0.%d:%d", 1+host, 1000+port), "198.51.100.7:53")
 				outsidePort(t, r, q)
 			}
 		}
-		runNAT(t, r, natStep{"without a block", udpProbe(0, "10.0.0.99:5", to), "nat_exhausted"})
-		if got := r.stage.table.shares[0].evicted; got != maxEvictions {
-			t.Errorf("to %s: %d connections displaced, want %d", to, got, maxEvictions)
+		q := udpProbe(0, "10.0.0.99:5", to)
+		evicted := &r.stage.table.shares[0].evicted
+		for reason := reasonExhausted; reason != 0; {
+			before := *evicted
+			if _, reason = r.forward(0, q.frame()); reason != 0 && reason != reasonExhausted || *evicted == before || *evicted-before > maxLooks {
+				t.Fatalf("to %s: %q, and %d connections displaced, want 1 to %d", to, reason, *evicted-before, maxLooks)
+			}
+		}
+		if *evicted < ports || *evicted >= uint64(ports*hosts) {
+			t.Errorf("to %s: %d connections displaced for a block of %d", to, *evicted, ports)
 		}
 		checkNAT(t, r)
 	}
+}
+
+// TestNATEvictsForRoomOnly: where no connection's end frees a block, none ends.
+func TestNATEvictsForRoomOnly(t *testing.T) {
+	c := natConfig()
+	c.SNAT[0].BlockSize, c.SNAT[0].PortRange = 64, "2000-3000"
+	r := newRig(t, c)
+	const server = "198.51.100.7:53"
+	for host := range r.stage.settings.nat.snat[0].perPort {
+		q := udpProbe(0, fmt.Sprintf("10.0.0.%d:1000", 1+host), server)
+		out := outsidePort(t, r, q)
+		answer := udpProbe(1, server, out)
+		for range 3 { // as a stream it is confirmed
+			r.forward(1, answer.frame())
+			r.now += int64(2 * time.Second)
+			r.forward(0, q.frame())
+		}
+		q.srcPort++
+		r.forward(0, q.frame()) // is not confirmed, but its block is kept
+	}
+	for port := range 100 {
+		other := udpProbe(0, fmt.Sprintf("[fd00::1]:%d", 1000+port), "[fd00::2]:53")
+		r.forward(0, other.frame())
+	}
+	before := r.stage.table.used
+	runNAT(t, r, natStep{"without a block", udpProbe(0, "10.0.0.99:5", server), "nat_exhausted"})
+	if used := r.stage.table.used; used != before {
+		t.Errorf("%d connections ended for nothing", before-used)
+	}
+	checkNAT(t, r)
 }
 
 // TestNATReloadSame: rules that stay end nothing, also no connection to a backend that is the address itself.

@@ -204,14 +204,19 @@ func (t *table) insert(tag, low uint32) {
 func (t *table) addAlias(n uint32, tr *translation) {
 	t.aliases[n] = alias{key: tr.key, snat: tr.snat, dnat: tr.dnat, fromFirst: tr.asks || tr.src < tr.dst}
 	t.entries[n].flags |= flagTranslated
+	t.nat.keep(tr.dnat, 1)
 	t.insert(tr.tag, n+1|aliasBit)
 }
 
 // confirm takes a connection out of the list of those that can be evicted.
-func (t *table) confirm(e *entry) {
+func (t *table) confirm(n uint32) {
+	e := &t.entries[n]
 	if e.flags&flagConfirmed == 0 {
 		t.unlink(e)
 		e.flags |= flagConfirmed
+		if e.flags&flagTranslated != 0 {
+			t.nat.keep(t.aliases[n].snat, 1)
+		}
 	}
 }
 
@@ -237,6 +242,10 @@ func (t *table) remove(n uint32) {
 	if e.flags&flagTranslated != 0 {
 		a := &t.aliases[n]
 		t.erase(&a.key, n+1|aliasBit)
+		if e.flags&flagConfirmed != 0 {
+			t.nat.keep(a.snat, -1)
+		}
+		t.nat.keep(a.dnat, -1)
 		t.nat.release(a.snat)
 		t.nat.release(a.dnat)
 	}

@@ -26,7 +26,8 @@ type translation struct {
 	tag        uint32
 	snat, dnat handle // which the connection holds
 
-	evicted, clashes int // connections that made room, and outside ports that did not fit
+	home           int // the outside address of the source's blocks; -1: it has none
+	looks, clashes int // at connections that could make room, and at outside ports that did not fit
 }
 
 // ends48 returns the source and destination of a packet by its key.
@@ -88,12 +89,12 @@ func (s *stage) plan(l *look, port uint16, t *tuple, tr *translation) (r packet.
 	return reasonExhausted, false
 }
 
-// A first packet is worth so many backends, so many evictions, which free a block of the least size whose mappings are all unconfirmed, and so many
-// outside ports that other connections have to its destination.
+// A first packet is worth so many backends, a look at so many unconfirmed connections, which may be evicted, and so many outside ports that other
+// connections have to its destination.
 const (
-	maxTries     = 4
-	maxEvictions = minBlock
-	maxClashes   = 64
+	maxTries   = 4
+	maxLooks   = minBlock
+	maxClashes = 64
 )
 
 // place gives the connection its source, an outside port where a rule wants one, so that no other connection has the same ends.
@@ -104,14 +105,42 @@ func (s *stage) place(rule int, port uint16, kind int, l *look, tr *translation)
 	}
 	for {
 		ok, room := s.mapSource(rule, port, kind, l, tr)
-		if ok {
+		if ok || !room || !s.makeRoom(rule, port, tr) {
+			return ok
+		}
+	}
+}
+
+// makeRoom frees a block of the rule, of the source's outside address where it has one already, and reports whether it could. The block is that of the
+// port's oldest unconfirmed connection that has one which no other kind of connection keeps; those of its connections that are too far down the list end by the next packets.
+func (s *stage) makeRoom(rule int, port uint16, tr *translation) bool {
+	t, n := s.table, s.nat
+	const noBlock = ^uint32(0)
+	target := noBlock
+	for at := t.shares[port].head; at != none && tr.looks < maxLooks; {
+		number, a := at, &t.aliases[at]
+		e := &t.entries[at]
+		at = e.next
+		tr.looks++
+		if e.flags&flagTranslated == 0 || a.snat == noHandle {
+			continue
+		}
+		o, _, mapped := n.of(a.snat)
+		b := &o.owners[mapped/o.size]
+		home := int(a.snat >> 18)
+		if target == noBlock && !o.retired && o.rule == rule && (tr.home < 0 || tr.home == home) && b.kept == 0 {
+			target = uint32(home)<<16 | mapped/o.size
+		}
+		if target != uint32(home)<<16|mapped/o.size {
+			continue
+		}
+		t.remove(number)
+		t.shares[port].evicted++
+		if b.owner == 0 {
 			return true
 		}
-		if !room || tr.evicted == maxEvictions || !s.table.evict(port) {
-			return false
-		}
-		tr.evicted++
 	}
+	return false
 }
 
 // fits reports whether no connection has the ends of the translation.
@@ -158,6 +187,7 @@ func (s *stage) mapSource(rule int, port uint16, kind int, l *look, tr *translat
 	if blocks >= r.blocks || tr.clashes == maxClashes {
 		return false, false
 	}
+	tr.home = home
 	use := &n.rules[rule]
 	if int(use.byPort[port]) >= r.perPort {
 		return false, true
