@@ -63,8 +63,15 @@ func TestTwins(t *testing.T) {
 func twinSum(t *testing.T, start int64) string {
 	const each, epoch = 3_400_000, 1 << 30
 	var said []string
-	for _, role := range []role{transit, source, sink} {
+	roles := []role{transit, source, sink}
+	var rings []*ring
+	var rows []*row
+	for _, role := range roles { // all of them first: addresses are learned by the clock, before start
 		r, u := openTwin(t, Graph{Name: "twin", Stages: allStages, Flows: 50_000, Stations: 1000, Role: role})
+		rings, rows = append(rings, r), append(rows, u)
+	}
+	for i := range roles {
+		r, u := rings[i], rows[i]
 		for _, m := range u.chain.modules {
 			if x, ok := m.Module.(*pint.Module); ok {
 				x.Inline() // takes the batch's time
