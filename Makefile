@@ -117,7 +117,7 @@ test: here ## before each commit, in minutes: all packages, small (go test -shor
 .PHONY: test-all
 test-all: PACKAGES := $(filter-out %/dataplane/vm,$(PACKAGES))
 test-all: here ## all tests but vm-some, in full size: figures, faults, labs and documents of all kinds
-	$(call run,-timeout 30m)
+	$(call run,-timeout 50m)
 
 .PHONY: test-arm64
 test-arm64: ## all packages built and vetted for arm64, and their tests, small, as arm64 programs but those of internal/arm64/left-out.txt, in half an hour (qemu-user)
