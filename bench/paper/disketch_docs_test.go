@@ -13,7 +13,7 @@ import (
 	"github.com/weirswitch/weir/bench"
 )
 
-var update = flag.Bool("update", false, "write the tables of docs/disketch.md anew")
+var update = flag.Bool("update", false, "write anew what tests compare with")
 
 // kept is a kept result.
 func kept(t *testing.T, figure string) (result bench.Result) {

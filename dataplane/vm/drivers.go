@@ -30,7 +30,7 @@ var common = []string{
 var (
 	// overPatch are the tests that a bridge can do, too.
 	overPatch = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, Faults}
-	// everything but Bond, which needs two hosts' NICs that have a speed: Linux bonds no others by LACP, as those of virtio_net.
+	// everything but Bond: Linux bonds by LACP only NICs that have a speed, and those of virtio_net have none.
 	everything = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, L2, L3, IRB, PINT, LDS, Faults, Restart}
 )
 

@@ -225,7 +225,7 @@ func (o *outside) handle(number, kind int, at uint32) handle {
 	return handle(number<<18|kind<<16) | handle(uint32(o.low)+at)
 }
 
-// keep counts connections that a mapping's block cannot be freed from by eviction.
+// keep counts the connections because of which eviction cannot free a mapping's block.
 func (n *nat) keep(h handle, by int32) {
 	if h != noHandle {
 		o, _, at := n.of(h)

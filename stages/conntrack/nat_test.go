@@ -180,7 +180,7 @@ func TestSNAT(t *testing.T) {
 	out = outsidePort(t, r, syn)
 	runNAT(t, r,
 		natStep{"another station", tcpProbe(1, "198.51.100.9:80", out, flagSYN, 1, 1, 0), "nat_unmapped"},
-		natStep{"a port that nobody has", udpProbe(1, server, outsideAddr+":50001"), "nat_unmapped"},
+		natStep{"a port that no inside host has", udpProbe(1, server, outsideAddr+":50001"), "nat_unmapped"},
 		natStep{"below the range", udpProbe(1, server, outsideAddr+":179"), server + " > " + outsideAddr + ":179 proto 17"},
 	)
 	free.SNAT[0].Filtering = FilterIndependent
@@ -588,7 +588,7 @@ func TestNATClash(t *testing.T) {
 	checkNAT(t, r)
 }
 
-// TestNATKeepsSource: what is for groups, for all, or for the outside address itself is not translated.
+// TestNATKeepsSource: multicast, broadcast, and what is for the outside address itself are not translated.
 func TestNATKeepsSource(t *testing.T) {
 	r := newRig(t, natConfig())
 	for _, to := range []string{"224.0.0.251:5353", "255.255.255.255:67", outsideAddr + ":53"} {

@@ -128,11 +128,8 @@ type natSettings struct {
 
 func (v *natSettings) enabled() bool { return len(v.snat)+len(v.dnat) != 0 }
 
-// source returns the snat rule that translates a connection, or -1. What goes to a group or to all is for the network that it comes from.
+// source returns the snat rule that matches a connection, or -1.
 func (v *natSettings) source(t *tuple, port uint16) int {
-	if t.dst.Is4() && t.dst.As4()[0] >= 224 {
-		return -1
-	}
 	for i := range v.snat {
 		if v.snat[i].matches(t, port) {
 			if v.snat[i].exempt {
@@ -142,13 +139,6 @@ func (v *natSettings) source(t *tuple, port uint16) int {
 		}
 	}
 	return -1
-}
-
-// gives reports whether an address is among those that connections get.
-func (v *natSettings) gives(a netip.Addr) bool {
-	b := a.As4()
-	addr := binary.BigEndian.Uint32(b[:])
-	return slices.ContainsFunc(v.outside, func(o outsideSpec) bool { return o.addr == addr })
 }
 
 // destination returns the dnat rule that translates a connection, or -1.

@@ -45,7 +45,7 @@ func (s *stage) plan(l *look, port uint16, t *tuple, tr *translation) (r packet.
 	tr.src, tr.rest, tr.asks = tr.from, l.key[4], t.proto == header.ProtoICMP
 	tr.snat, tr.dnat = noHandle, noHandle
 	to := tr.dst
-	source, destination := v.source(t, port), v.destination(t, port)
+	destination := v.destination(t, port)
 	kind, can := natKind(t.proto)
 	if destination < 0 && can && t.ports {
 		if at, o := s.nat.byAddr(uint32(to >> 16)); o != nil && o.gives(uint16(to)) {
@@ -57,9 +57,7 @@ func (s *stage) plan(l *look, port uint16, t *tuple, tr *translation) (r packet.
 			s.nat.hold(tr.dnat)
 		}
 	}
-	if destination < 0 && tr.dnat == noHandle && v.gives(t.dst) {
-		source = -1 // it is for the router itself, which would get its own address as the source
-	}
+	source := s.source(t, port, to, destination >= 0 || tr.dnat != noHandle)
 	switch {
 	case source < 0 && destination < 0 && tr.dnat == noHandle:
 		return 0, false
@@ -87,6 +85,19 @@ func (s *stage) plan(l *look, port uint16, t *tuple, tr *translation) (r packet.
 		}
 	}
 	return reasonExhausted, false
+}
+
+// source returns the snat rule that translates a connection to an address, or -1. Multicast and broadcast stay in the network that they come from, and what is
+// for an outside address itself, so that its destination is not translated, is for the router, which would get its own address as the source.
+func (s *stage) source(t *tuple, port uint16, to end48, onward bool) int {
+	addr := uint32(to >> 16)
+	if addr >= 224<<24 {
+		return -1
+	}
+	if _, own := s.nat.byAddr(addr); own != nil && !onward {
+		return -1
+	}
+	return s.settings.nat.source(t, port)
 }
 
 // A first packet is worth so many backends, a look at so many unconfirmed connections, which may be evicted, and so many outside ports that other
@@ -308,11 +319,10 @@ func (s *stage) stillTranslated(n uint32, t *tuple) bool {
 		return true
 	}
 	v := &s.settings.nat
-	source, destination := v.source(t, e.inPort), v.destination(t, e.inPort)
+	destination := v.destination(t, e.inPort)
 	to, _ := s.table.leaving(n, 1) // where the one that began it sent to
-	if destination < 0 && (e.flags&flagTranslated == 0 || s.table.aliases[n].dnat == noHandle) && v.gives(t.dst) {
-		source = -1
-	}
+	mapped := e.flags&flagTranslated != 0 && s.table.aliases[n].dnat != noHandle
+	source := s.source(t, e.inPort, to, destination >= 0 || mapped)
 	if e.flags&flagTranslated == 0 {
 		return source < 0 && (destination < 0 || v.dnat[destination].has(to, uint16(to)))
 	}
@@ -325,7 +335,7 @@ func (s *stage) stillTranslated(n uint32, t *tuple) bool {
 			return false
 		}
 	}
-	if a.dnat != noHandle {
+	if mapped {
 		o, _, _ := s.nat.of(a.dnat)
 		return destination < 0 && !o.retired && v.snat[o.rule].independent
 	}
