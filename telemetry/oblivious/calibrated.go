@@ -105,41 +105,55 @@ func newCalibration(union *Sample, switches [][]*Sample) *calibration {
 			c.least = min(c.least, s.Threshold.Value)
 		}
 	}
-	// each calls do for all entries of samples that are in the union.
-	each := func(do func(entry int, s sighting)) {
-		for sw, samples := range switches {
-			for _, s := range samples {
-				if !s.counted() {
-					continue
-				}
-				at := 0
-				for i := range s.Entries {
-					rank := s.Entries[i].Rank
-					if rank.Compare(s.Threshold) >= 0 {
-						break
-					}
-					if at = union.find(at, rank); at == len(union.Entries) || union.Entries[at].Rank != rank {
-						break // it is no sample of this union
-					}
-					do(at, sighting{uint32(sw), s.Seen[i], s.Threshold.Value, s.complete()})
-				}
+	// Ranks are searched without the rest of the entries, which is four fifths of them.
+	ranks := make([]Rank, len(union.Entries))
+	for i := range union.Entries {
+		ranks[i] = union.Entries[i].Rank
+	}
+	// Of each switch: where the union has the entries of its samples, one sample behind the other; and how many there are of each sample.
+	places, found := make([][]int32, len(switches)), []int(nil)
+	for sw, samples := range switches {
+		for _, s := range samples {
+			if !s.counted() {
+				continue
 			}
+			first, at := len(places[sw]), 0
+			for i := range s.Entries {
+				rank := s.Entries[i].Rank
+				if !rank.less(s.Threshold) {
+					break
+				}
+				if at = findRank(ranks, at, rank); at == len(ranks) || ranks[at] != rank {
+					break // it is no sample of this union
+				}
+				places[sw] = append(places[sw], int32(at))
+				c.first[at+1]++
+			}
+			found = append(found, len(places[sw])-first)
 		}
 	}
-	each(func(entry int, _ sighting) { c.first[entry+1]++ })
 	for e := range union.Entries {
 		c.first[e+1] += c.first[e]
 	}
 	c.sightings = make([]sighting, c.first[len(union.Entries)])
 	next := slices.Clone(c.first)
-	each(func(entry int, s sighting) {
-		i := next[entry]
-		for ; i > c.first[entry] && c.sightings[i-1].limit < s.limit; i-- {
-			c.sightings[i] = c.sightings[i-1]
+	for sw, samples := range switches {
+		for _, s := range samples {
+			if !s.counted() {
+				continue
+			}
+			whole := s.complete()
+			for i, entry := range places[sw][:found[0]] {
+				j := next[entry]
+				for ; j > c.first[entry] && c.sightings[j-1].limit < s.Threshold.Value; j-- {
+					c.sightings[j] = c.sightings[j-1]
+				}
+				c.sightings[j] = sighting{uint32(sw), s.Seen[i], s.Threshold.Value, whole}
+				next[entry]++
+			}
+			places[sw], found = places[sw][found[0]:], found[1:]
 		}
-		c.sightings[i] = s
-		next[entry]++
-	})
+	}
 	for sw, samples := range switches {
 		for _, s := range samples {
 			if !s.counted() {
@@ -154,16 +168,22 @@ func newCalibration(union *Sample, switches [][]*Sample) *calibration {
 	return c
 }
 
-// find is the first entry from one on whose rank is at least that.
-func (s *Sample) find(from int, rank Rank) int {
+// findRank is the first of sorted ranks, from one on, that is at least rank.
+func findRank(ranks []Rank, from int, rank Rank) int {
 	step := 1
-	for from+step < len(s.Entries) && s.Entries[from+step].Rank.Compare(rank) < 0 {
+	for from+step < len(ranks) && ranks[from+step].less(rank) {
 		from += step
 		step *= 2
 	}
-	part := s.Entries[from:min(from+step+1, len(s.Entries))]
-	i, _ := slices.BinarySearchFunc(part, rank, func(e Entry, r Rank) int { return e.Rank.Compare(r) })
-	return from + i
+	to := min(from+step+1, len(ranks))
+	for from < to {
+		if middle := (from + to) / 2; ranks[middle].less(rank) {
+			from = middle + 1
+		} else {
+			to = middle
+		}
+	}
+	return from
 }
 
 // regression are the entries of a class. An entry is sampled if its rank is below a threshold, by the union with a probability p

@@ -78,13 +78,20 @@ func empty(samples []*Sample) (*Sample, error) {
 }
 
 // cursors walk through the entries of many samples in order of rank, each rank
-// once: a heap of what is left of each, the smallest head on top.
+// once: a heap of the ranks at which they are, the smallest on top. Ranks are copied into it, so that it stays in the caches.
 type cursors struct {
+	heads []head
 	left  []cursor
 	entry Entry  // where next is
 	seen  uint64 // how often it was, of samples that say so
 	// limit is the largest threshold of the samples that have it.
 	limit Rank
+}
+
+// head is where a cursor, by its number, is.
+type head struct {
+	Rank
+	of int32
 }
 
 // cursor is what is left of a sample, an entry at least.
@@ -94,16 +101,15 @@ type cursor struct {
 	threshold Rank
 }
 
-func (c *cursor) head() Rank { return c.entries[0].Rank }
-
 func newCursors(samples []*Sample) *cursors {
 	c := &cursors{}
 	for _, s := range samples {
 		if len(s.Entries) > 0 {
+			c.heads = append(c.heads, head{s.Entries[0].Rank, int32(len(c.left))})
 			c.left = append(c.left, cursor{s.Entries, s.Seen, s.Threshold})
 		}
 	}
-	for i := len(c.left)/2 - 1; i >= 0; i-- {
+	for i := len(c.heads)/2 - 1; i >= 0; i-- {
 		c.down(i)
 	}
 	return c
@@ -112,17 +118,19 @@ func newCursors(samples []*Sample) *cursors {
 // next goes to the next rank, and reports false if it is beyond the limit, or
 // there is none.
 func (c *cursors) next(limit Rank) bool {
-	if len(c.left) == 0 || c.left[0].head().Compare(limit) > 0 {
+	if len(c.heads) == 0 || limit.less(c.heads[0].Rank) {
 		return false
 	}
-	c.entry, c.limit, c.seen = c.left[0].entries[0], c.left[0].threshold, 0
+	first := &c.left[c.heads[0].of]
+	c.entry, c.limit, c.seen = first.entries[0], first.threshold, 0
 	c.advance()
-	for len(c.left) > 0 && c.left[0].head() == c.entry.Rank {
-		if other := &c.left[0].entries[0]; other.before(&c.entry) {
+	for len(c.heads) > 0 && c.heads[0].Rank == c.entry.Rank {
+		also := &c.left[c.heads[0].of]
+		if other := &also.entries[0]; *other != c.entry && other.before(&c.entry) {
 			c.entry = *other
 		}
-		if c.left[0].threshold.Compare(c.limit) > 0 {
-			c.limit = c.left[0].threshold
+		if c.limit.less(also.threshold) {
+			c.limit = also.threshold
 		}
 		c.advance()
 	}
@@ -136,31 +144,40 @@ func (e *Entry) before(o *Entry) bool {
 
 // advance passes the entry on top.
 func (c *cursors) advance() {
-	top := &c.left[0]
+	top := &c.left[c.heads[0].of]
 	if len(top.seen) > 0 {
 		c.seen += uint64(top.seen[0])
 		top.seen = top.seen[1:]
 	}
-	if top.entries = top.entries[1:]; len(top.entries) == 0 {
-		last := len(c.left) - 1
-		c.left[0], c.left = c.left[last], c.left[:last]
+	if top.entries = top.entries[1:]; len(top.entries) > 0 {
+		c.heads[0].Rank = top.entries[0].Rank
+	} else {
+		last := len(c.heads) - 1
+		c.heads[0], c.heads = c.heads[last], c.heads[:last]
 	}
 	c.down(0)
 }
 
+// down moves a head to where those below it are not smaller.
 func (c *cursors) down(i int) {
+	heads := c.heads
+	if i >= len(heads) {
+		return
+	}
+	moved := heads[i]
 	for {
 		child := 2*i + 1
-		if child >= len(c.left) {
-			return
+		if child >= len(heads) {
+			break
 		}
-		if child+1 < len(c.left) && c.left[child+1].head().Compare(c.left[child].head()) < 0 {
-			child++
+		if right := child + 1; right < len(heads) && heads[right].less(heads[child].Rank) {
+			child = right
 		}
-		if c.left[i].head().Compare(c.left[child].head()) <= 0 {
-			return
+		if !heads[child].less(moved.Rank) {
+			break
 		}
-		c.left[i], c.left[child] = c.left[child], c.left[i]
+		heads[i] = heads[child]
 		i = child
 	}
+	heads[i] = moved
 }

@@ -256,3 +256,38 @@ func TestWorkersKeepCounts(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkUnion joins the samples of three epochs of 1,000 switches, of which each packet passes five, and has their totals count.
+func BenchmarkUnion(b *testing.B) {
+	const switches, epochs, hops = 1000, 3, 5
+	var all []*Sample
+	by := make([][]*Sample, switches)
+	r := rand.New(rand.NewPCG(1, 5))
+	for range epochs {
+		samplers := make([]*Sampler, switches)
+		for sw := range samplers {
+			samplers[sw] = sampler(b, Config{Kind: UWRA, Unit: Packets, Size: 2000, Seed: 3})
+		}
+		for p := range 14_000 {
+			key := Key{Version: 4, Proto: 6, SrcPort: uint16(p)}
+			id, row := r.Uint64(), r.IntN(switches/hops)
+			for h := range hops {
+				s := samplers[row*hops+h]
+				s.Add(id, 1000, &key)
+				s.CountOf(6, 1, 1000)
+			}
+		}
+		for sw, s := range samplers {
+			x := s.Sample()
+			all, by[sw] = append(all, x), append(by[sw], x)
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		u, err := Union(all...)
+		if err != nil {
+			b.Fatal(err)
+		}
+		u.Calibrate(by)
+	}
+}

@@ -28,6 +28,9 @@ func (r Rank) Compare(o Rank) int {
 	return cmp.Or(cmp.Compare(r.Value, o.Value), cmp.Compare(r.ID, o.ID))
 }
 
+// less is Compare below 0, for loops in which the difference counts.
+func (r Rank) less(o Rank) bool { return r.Value < o.Value || r.Value == o.Value && r.ID < o.ID }
+
 // ranker draws the ranks of packets.
 type ranker struct {
 	seed   uint64
