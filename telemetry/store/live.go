@@ -108,6 +108,8 @@ type bucket struct {
 	entries []*entry
 	digests []*entry // of the entries
 	bytes   int64
+	// How many of both are in what views have of the second.
+	viewed, viewedDigests int
 }
 
 // bucketBytes is what an empty bucket takes.

@@ -2,17 +2,19 @@ package store
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
 )
 
-// secondBuckets has the buckets of all switches of one number. What views have of it is kept until one of them changes, so a view
+// secondBuckets has the buckets of all switches of one number. What views have of it is kept, and extended by what came since, so a view
 // costs what came since the last one, and a copy of the rest.
 type secondBuckets struct {
 	buckets []*bucket   // by switch
 	changes uint64      // of the buckets
+	removed uint64      // of changes, those that took a bucket away
 	made    *secondView // nil: no view had it yet
 }
 
@@ -25,6 +27,7 @@ func (s *secondBuckets) add(b *bucket) {
 func (s *secondBuckets) remove(b *bucket) {
 	if i, ok := s.find(b.sw); ok {
 		s.buckets = slices.Delete(s.buckets, i, i+1)
+		s.removed++
 	}
 }
 
@@ -32,19 +35,28 @@ func (s *secondBuckets) find(sw uint32) (int, bool) {
 	return slices.BinarySearchFunc(s.buckets, sw, func(b *bucket, sw uint32) int { return cmp.Compare(b.sw, sw) })
 }
 
-// secondView is what views have of a second. It does not change.
-type secondView struct {
-	changes  uint64   // of the second, when it was made
-	rules    *rules   // by which it was made
-	entries  []*entry // in order, those that are taken
-	sizes    sizes    // of their collections
-	sketches disketch.Records
-	left     []left
-	sent     []*entry
+// keep keeps what a view had, of the buckets as parts has them, unless there is a newer one. The caller has the lock.
+func (s *secondBuckets) keep(v *secondView, parts []bucketPart, now *rules) {
+	if m := s.made; m != nil && (m.changes > v.changes || m.changes == v.changes && v.rules != now) {
+		return
+	}
+	s.made = v
+	for i := range parts {
+		p := &parts[i]
+		p.of.viewed = p.begin + len(p.entries)
+		p.of.viewedDigests = p.beginDigests + len(p.digests)
+	}
 }
 
-// sizes are those of the collections of a store.
-type sizes struct{ samples, points, fragments, batches, statuses int }
+// secondView is what views have of a second. It does not change.
+type secondView struct {
+	changes uint64   // of the second, when it was made
+	removed uint64   // of these
+	rules   *rules   // by which it was made
+	entries []*entry // in order, those that are taken
+	sent    []*entry
+	lists   Store // of the entries, and what was left out: a view copies these and need not read each entry
+}
 
 // rules say which records views leave out.
 type rules struct {
@@ -90,10 +102,18 @@ func (l *Live) View(w Window) *Store {
 	called := maps.Clone(s.names) // not what records call them: that may be the name of another switch
 	if w != (Window{}) {
 		s.entries = [][]*entry{s.collect(parts, w, r)}
-	} else if !s.join(l.arrange(parts, r)) {
-		s, parts, r = l.beginView(true)
-		called = maps.Clone(s.names)
-		s.entries = [][]*entry{s.collect(parts, w, r)}
+	} else {
+		all, ok := l.arrange(parts, r)
+		for !ok { // a second that could not be extended is made anew
+			s, parts, r = l.beginView(false)
+			called = maps.Clone(s.names)
+			all, ok = l.arrange(parts, r)
+		}
+		if !s.join(all) {
+			s, parts, r = l.beginView(true)
+			called = maps.Clone(s.names)
+			s.entries = [][]*entry{s.collect(parts, w, r)}
+		}
 	}
 	s.names = called
 	s.Freeze()
@@ -104,12 +124,17 @@ func (l *Live) View(w Window) *Store {
 type secondPart struct {
 	of      *secondBuckets
 	changes uint64
-	made    *secondView  // nil: it has changed since
-	buckets []bucketPart // by switch; none, if made is there
+	removed uint64
+	made    *secondView  // nil: there is none that is of use
+	buckets []bucketPart // by switch; what made has not
 }
 
-// bucketPart is the beginning of a bucket's lists.
-type bucketPart struct{ entries, digests []*entry }
+// bucketPart is a piece of a bucket's lists, and where it begins.
+type bucketPart struct {
+	of                  *bucket
+	begin, beginDigests int
+	entries, digests    []*entry
+}
 
 // beginView begins a view, of the seconds in their order; whole has the buckets of all of them.
 func (l *Live) beginView(whole bool) (*Store, []secondPart, *rules) {
@@ -132,66 +157,115 @@ func (l *Live) beginView(whole bool) (*Store, []secondPart, *rules) {
 	parts := make([]secondPart, 0, len(l.seconds))
 	for _, number := range slices.Sorted(maps.Keys(l.seconds)) {
 		of := l.seconds[number]
-		p := secondPart{of: of, changes: of.changes}
-		if m := of.made; !whole && m != nil && m.changes == of.changes && m.rules == r {
-			p.made = m
-			parts = append(parts, p)
-			continue
+		p := secondPart{of: of, changes: of.changes, removed: of.removed}
+		if m := of.made; !whole && m != nil && m.removed == of.removed && m.rules == r {
+			if p.made = m; m.changes == of.changes {
+				parts = append(parts, p)
+				continue
+			}
 		}
 		for _, b := range of.buckets {
-			p.buckets = append(p.buckets, bucketPart{b.entries, b.digests})
+			q := bucketPart{of: b}
+			if p.made != nil {
+				q.begin, q.beginDigests = b.viewed, b.viewedDigests
+			}
+			if q.entries, q.digests = b.entries[q.begin:], b.digests[q.beginDigests:]; len(q.entries) > 0 {
+				p.buckets = append(p.buckets, q)
+			}
 		}
 		parts = append(parts, p)
 	}
 	return s, parts, r
 }
 
-// arrange makes what views have of each second, where it has changed since the last view.
-func (l *Live) arrange(parts []secondPart, r *rules) []*secondView {
+// arrange makes what views have of each second, where it has changed since the last view. false: one that was made before could not be extended, and is
+// forgotten.
+func (l *Live) arrange(parts []secondPart, r *rules) ([]*secondView, bool) {
 	all := make([]*secondView, len(parts))
 	for i := range parts {
 		p := &parts[i]
-		if all[i] = p.made; p.made != nil {
+		if p.made != nil && p.made.changes == p.changes {
+			all[i] = p.made
 			continue
 		}
-		v := &secondView{changes: p.changes, rules: r}
-		var own Store
-		v.entries = own.collect(parts[i:i+1], Window{}, r)
-		v.sketches, v.left = own.Sketches, own.left
-		v.sizes = sizes{len(own.Samples), len(own.Points), len(own.Fragments), len(own.Batches), len(own.Statuses)}
-		for _, list := range own.sent {
-			v.sent = append(v.sent, list...)
-		}
-		all[i] = v
+		v := p.extend(r)
 		l.mu.Lock()
-		p.of.made = v // which says of when it is
+		if v == nil {
+			if p.of.made == p.made {
+				p.of.made = nil
+			}
+			l.mu.Unlock()
+			return nil, false
+		}
+		p.of.keep(v, p.buckets, l.rules)
 		l.mu.Unlock()
+		all[i] = v
 	}
-	return all
+	return all, true
+}
+
+// extend is what was made of a second with what came since; nil: a fragment contradicts one that was there before, and which of them counts
+// is a matter of their order.
+func (p *secondPart) extend(r *rules) *secondView {
+	v := &secondView{changes: p.changes, removed: p.removed, rules: r}
+	fresh := &v.lists
+	if p.made == nil {
+		v.entries = fresh.collect([]secondPart{*p}, Window{}, r)
+		v.sent, fresh.sent = slices.Concat(fresh.sent...), nil
+		return v
+	}
+	old := &p.made.lists
+	list := fresh.pick(p.buckets, Window{}, r)
+	slices.SortStableFunc(list, (*entry).compare)
+	fresh.Sketches = old.Sketches
+	if slices.ContainsFunc(list, func(e *entry) bool { return e.sketch != nil }) {
+		fresh.Sketches = disketch.Records{}
+		fresh.Sketches.Join(&old.Sketches) // of nothing, which cannot fail
+	}
+	for _, e := range list {
+		if e.sketch != nil {
+			if err := fresh.Sketches.AddPrepared(e.sketch); err != nil && !errors.Is(err, disketch.ErrPartial) {
+				return nil
+			}
+		}
+		fresh.list(e)
+	}
+	v.entries = merge(p.made.entries, list, (*entry).compare)
+	v.sent = slices.Concat(append([][]*entry{p.made.sent}, fresh.sent...)...)
+	fresh.sent, fresh.left = nil, slices.Concat(old.left, fresh.left)
+	fresh.Samples = merge(old.Samples, fresh.Samples, func(a, b Sample) int { return a.compare(&b.Origin) })
+	fresh.Points = merge(old.Points, fresh.Points, func(a, b Point) int { return a.compare(&b.Origin) })
+	fresh.Fragments = merge(old.Fragments, fresh.Fragments, func(a, b Fragment) int { return a.compare(&b.Origin) })
+	fresh.Batches = merge(old.Batches, fresh.Batches, func(a, b Batch) int { return a.compare(&b) })
+	fresh.Statuses = merge(old.Statuses, fresh.Statuses, func(a, b Status) int { return a.compare(&b.Origin) })
+	return v
+}
+
+// merge merges two sorted lists; of equal elements those of a are first. It changes neither.
+func merge[E any](a, b []E, compare func(a, b E) int) []E {
+	if len(b) == 0 {
+		return a
+	}
+	all := make([]E, 0, len(a)+len(b))
+	for _, x := range b {
+		n, _ := slices.BinarySearchFunc(a, x, func(y, x E) int {
+			if compare(y, x) <= 0 {
+				return -1
+			}
+			return 1
+		})
+		all = append(append(all, a[:n]...), x)
+		a = a[n:]
+	}
+	return append(all, a...)
 }
 
 // collect adds the records of a window, in their order; the zero window is all. It returns those that were taken.
 func (s *Store) collect(parts []secondPart, w Window, r *rules) (list []*entry) {
 	for i := range parts {
-		for _, b := range parts[i].buckets {
-			if len(b.digests) > 0 {
-				s.sent = append(s.sent, b.digests)
-			}
-			for _, e := range b.entries {
-				if w != (Window{}) && !e.origin.Overlaps(w) {
-					continue
-				}
-				if why, leaves := r.leaves(e); leaves {
-					s.leave(e, why)
-				} else {
-					list = append(list, e)
-				}
-			}
-		}
+		list = append(list, s.pick(parts[i].buckets, w, r)...)
 	}
-	slices.SortStableFunc(list, func(a, b *entry) int {
-		return cmp.Or(a.origin.compare(&b.origin), cmp.Compare(a.boot, b.boot), cmp.Compare(a.sequence, b.sequence)) // as batches are ordered
-	})
+	slices.SortStableFunc(list, (*entry).compare)
 	return slices.DeleteFunc(list, func(e *entry) bool {
 		taken := s.put(e)
 		if !taken {
@@ -201,24 +275,51 @@ func (s *Store) collect(parts []secondPart, w Window, r *rules) (list []*entry) 
 	})
 }
 
+// pick notes what was sent, and what is left out of the window. It returns the rest.
+func (s *Store) pick(parts []bucketPart, w Window, r *rules) (list []*entry) {
+	for i := range parts {
+		b := &parts[i]
+		if len(b.digests) > 0 {
+			s.sent = append(s.sent, b.digests)
+		}
+		for _, e := range b.entries {
+			if w != (Window{}) && !e.origin.Overlaps(w) {
+				continue
+			}
+			if why, leaves := r.leaves(e); leaves {
+				s.leave(e, why)
+			} else {
+				list = append(list, e)
+			}
+		}
+	}
+	return list
+}
+
+// compare orders entries as batches are ordered.
+func (e *entry) compare(o *entry) int {
+	return cmp.Or(e.origin.compare(&o.origin), cmp.Compare(e.boot, o.boot), cmp.Compare(e.sequence, o.sequence))
+}
+
 // join adds the seconds, in their order: a second has all records whose slices begin in it. false: fragments of two seconds
 // disagree, and the store is of no use.
 func (s *Store) join(all []*secondView) bool {
-	var n sizes
+	samples, points, fragments, batches, statuses := 0, 0, 0, 0, 0
 	for _, v := range all {
-		n.samples, n.points, n.fragments = n.samples+v.sizes.samples, n.points+v.sizes.points, n.fragments+v.sizes.fragments
-		n.batches, n.statuses = n.batches+v.sizes.batches, n.statuses+v.sizes.statuses
+		o := &v.lists
+		samples, points, fragments = samples+len(o.Samples), points+len(o.Points), fragments+len(o.Fragments)
+		batches, statuses = batches+len(o.Batches), statuses+len(o.Statuses)
 	}
-	s.Samples, s.Points, s.Fragments = make([]Sample, 0, n.samples), make([]Point, 0, n.points), make([]Fragment, 0, n.fragments)
-	s.Batches, s.Statuses = make([]Batch, 0, n.batches), make([]Status, 0, n.statuses)
+	s.Samples, s.Points, s.Fragments = make([]Sample, 0, samples), make([]Point, 0, points), make([]Fragment, 0, fragments)
+	s.Batches, s.Statuses = make([]Batch, 0, batches), make([]Status, 0, statuses)
 	for _, v := range all {
-		if !s.Sketches.Join(&v.sketches) {
+		o := &v.lists
+		if !s.Sketches.Join(&o.Sketches) {
 			return false
 		}
-		for _, e := range v.entries {
-			s.list(e)
-		}
-		s.left = append(s.left, v.left...)
+		s.Samples, s.Points, s.Fragments = append(s.Samples, o.Samples...), append(s.Points, o.Points...), append(s.Fragments, o.Fragments...)
+		s.Batches, s.Statuses = append(s.Batches, o.Batches...), append(s.Statuses, o.Statuses...)
+		s.left = append(s.left, o.left...)
 		if len(v.entries) > 0 {
 			s.entries = append(s.entries, v.entries)
 		}

@@ -31,7 +31,7 @@ func TestViewTwin(t *testing.T) {
 	for seed := range uint64(4) {
 		r, now := rand.New(rand.NewPCG(seed, 77)), int64(142<<30)
 		l := newLive(t, LiveConfig{Bytes: MinBytes, Now: func() int64 { return now }})
-		taken, left, several := 0, 0, 0
+		taken, extended, left, several := 0, 0, 0, 0
 		for round := range 1500 {
 			b := anyRecord(t, r)
 			switch sw, epoch := uint64(1+r.IntN(4)), uint64(100+r.IntN(40)); r.IntN(8) {
@@ -54,14 +54,18 @@ func TestViewTwin(t *testing.T) {
 			if round%7 != 0 {
 				continue
 			}
-			before := map[*secondBuckets]*secondView{}
+			before, removed := map[*secondBuckets]*secondView{}, map[*secondBuckets]uint64{}
 			for _, of := range l.seconds {
-				before[of] = of.made
+				before[of], removed[of] = of.made, of.removed
 			}
 			got, want := l.View(Window{}), l.View(Window{-1 << 60, 1 << 60})
 			for of, made := range before {
-				if made != nil && of.made == made {
+				switch {
+				case made == nil:
+				case of.made == made:
 					taken++
+				case made.removed == removed[of] && of.made.rules == made.rules:
+					extended++
 				}
 			}
 			left += len(want.left)
@@ -100,8 +104,8 @@ func TestViewTwin(t *testing.T) {
 				}
 			}
 		}
-		if taken < 1000 || left == 0 || several == 0 || l.Counts().Evicted == 0 {
-			t.Errorf("seed %d: %d seconds were taken over, %d records left out, %d epochs divided, %+v: it tests little", seed, taken, left, several, l.Counts())
+		if taken < 1000 || extended < 100 || left == 0 || several == 0 || l.Counts().Evicted == 0 {
+			t.Errorf("seed %d: %d seconds were taken over, %d extended, %d records left out, %d epochs divided, %+v: it tests little", seed, taken, extended, left, several, l.Counts())
 		}
 	}
 }
@@ -119,8 +123,35 @@ func TestViewOfDisputedSeconds(t *testing.T) {
 		}
 	}
 	s := &Store{}
-	if s.join([]*secondView{{sketches: a.Sketches}, {sketches: b.Sketches}}) {
+	if s.join([]*secondView{{lists: a}, {lists: b}}) {
 		t.Error("a subepoch is in two seconds")
+	}
+}
+
+// TestViewOfContradiction: a second to which a fragment comes that contradicts one of it, which no Live takes, is made anew.
+func TestViewOfContradiction(t *testing.T) {
+	l := newLive(t, LiveConfig{Bytes: MinBytes})
+	add := func(b []byte) *bucket {
+		h, body, _, err := record.Decode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := l.Add(h, body); o != Taken {
+			t.Fatal(o)
+		}
+		return l.switches[h.Switch].buckets[h.Start>>bucketBits]
+	}
+	b := add(dividedRecord(t, 1, 100, 0))
+	l.View(Window{})
+	b.entries = append(b.entries, b.entries[0])
+	second := l.seconds[b.number]
+	second.changes++
+	_, parts, r := l.beginView(false)
+	if _, ok := l.arrange(parts, r); ok || second.made != nil {
+		t.Error("a second was extended by what contradicts it")
+	}
+	if v := l.View(Window{}); len(v.Fragments) != 1 || len(v.left) != 1 {
+		t.Errorf("%d fragments, %d left out", len(v.Fragments), len(v.left))
 	}
 }
 
