@@ -2,6 +2,7 @@ package collect
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/weirswitch/weir/telemetry/jetstream"
@@ -70,6 +71,22 @@ func filters(held Mask) []string {
 		}
 	}
 	return append(list, digestFilters(held)...)
+}
+
+// wants reports whether a message is of what filters(held) asks for.
+func (m Mask) wants(subject string) bool {
+	if m == AllPartitions {
+		return true
+	}
+	tokens := strings.SplitN(subject, ".", 5)
+	if len(tokens) < 5 {
+		return false
+	}
+	if kind := kindOf(subject); kind != record.PINT {
+		return kind != kindOther && tokens[3] == "0"
+	}
+	n, err := strconv.Atoi(tokens[3])
+	return err == nil && n >= 0 && n < record.Partitions && tokens[3] == strconv.Itoa(n) && m.Has(n)
 }
 
 // digestFilters are the subjects of partitions of PINT's.

@@ -2,7 +2,9 @@ package collect
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/jetstream"
@@ -96,6 +98,37 @@ func TestFilters(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestWants: where all subjects are read, those are taken that the filters ask for.
+func TestWants(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 5))
+	subjects := []string{"", "weir", "weir.records.pint.3", "weir.records.pint.03.1.1", "weir.records.pint.-1.1.1", "weir.records.pint.32.1.1", "weir.records.lds.1.1.1", "weir.records.other.0.1.1"}
+	for range 200 {
+		h := record.Header{Kind: Kinds[r.IntN(len(Kinds))], Switch: r.Uint32N(9), Instance: uint16(r.IntN(record.Partitions)), Start: r.Int64N(1 << 40), Span: 1 << 30}
+		subjects = append(subjects, jetstream.Subject(&h))
+	}
+	wanted := 0
+	for of := 1; of <= record.Partitions; of++ {
+		for index := range of {
+			held := (&Partitions{Index: index, Of: of}).Fixed()
+			for _, subject := range subjects {
+				want := false
+				for _, f := range filters(held) {
+					want = want || strings.HasPrefix(subject, strings.TrimSuffix(f, ">"))
+				}
+				if got := held.wants(subject); got != want && held != AllPartitions {
+					t.Errorf("%d of %d, %q: %v", index, of, subject, got)
+				}
+				if want {
+					wanted++
+				}
+			}
+		}
+	}
+	if wanted == 0 {
+		t.Error("it tests little")
 	}
 }
 

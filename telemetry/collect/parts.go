@@ -8,6 +8,9 @@ import (
 
 	nats_js "github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
+
+	"github.com/weirswitch/weir/telemetry/jetstream"
+	"github.com/weirswitch/weir/telemetry/record"
 )
 
 // parts are the partitions of a collector that shares them with others: which it has changes while it runs.
@@ -132,8 +135,14 @@ var errMore = errors.New("there may be more messages")
 // fillFrom applies messages from a sequence number on, which it moves, to the last one before another number; number 0 is the first message
 // that came since a time.
 func (c *Collector) fillFrom(ctx context.Context, stream nats_js.Stream, added Mask, since time.Time, next *uint64, before uint64) error {
+	subjects := digestFilters(added)
+	if all, err := c.readsAll(ctx, stream, subjects, *next); err != nil {
+		return err
+	} else if all {
+		subjects = []string{jetstream.FilterKind(record.PINT)}
+	}
 	config := nats_js.OrderedConsumerConfig{
-		FilterSubjects: digestFilters(added), MaxResetAttempts: 1, InactiveThreshold: time.Minute,
+		FilterSubjects: subjects, MaxResetAttempts: 1, InactiveThreshold: time.Minute,
 		DeliverPolicy: nats_js.DeliverByStartSequencePolicy, OptStartSeq: *next,
 	}
 	switch {
@@ -168,7 +177,11 @@ func (c *Collector) fillFrom(ctx context.Context, stream nats_js.Stream, added M
 		if meta.Sequence.Stream >= before {
 			return nil
 		}
-		c.apply(m, meta, added)
+		if added.wants(m.Subject()) && kindOf(m.Subject()) == record.PINT {
+			c.apply(m, meta, added)
+		} else {
+			c.passed.Add(1)
+		}
 		*next = meta.Sequence.Stream + 1
 		if meta.NumPending == 0 {
 			return errMore

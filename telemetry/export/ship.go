@@ -23,7 +23,7 @@ const (
 	maxAckWait = 30 * time.Second
 	// saveEvery bounds how much is published again after a kill, which JetStream then discards. A switch whose records come one by one writes
 	// its state so often.
-	saveEvery = time.Second
+	saveEvery = 4 * time.Second
 	// lookAgain bounds every wait, so that no lost event stops the shipper.
 	lookAgain = time.Second
 )

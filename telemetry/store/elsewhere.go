@@ -374,20 +374,28 @@ func (s *Store) With(parts []Elsewhere) *Store {
 	}
 	u.evicted, u.elsewhere, u.heard, u.unreached = slices.Clone(s.evicted), nil, nil, nil
 	holders := map[string]bool{}
+	var batches []Batch
 	for i := range parts {
 		p := &parts[i]
 		if p.Unreached != "" {
 			u.unreached = append(u.unreached, Missing{Of: OfDigests, Instance: uint16(p.Partition), Unreached: p.Unreached})
 			continue
 		}
-		u.Batches = append(u.Batches, p.batches...)
+		batches = append(batches, p.batches...)
 		if len(p.entries) > 0 {
 			u.joined = append(u.joined, p.entries)
 		}
 		gaps = append(gaps, p.gaps()...)
 		u.take(p, holders)
 	}
-	slices.SortStableFunc(u.Batches, func(a, b Batch) int { return a.compare(&b) })
+	inOrder := func(a, b Batch) int { return a.compare(&b) }
+	if slices.IsSortedFunc(u.Batches, inOrder) { // as those of a view are
+		slices.SortStableFunc(batches, inOrder)
+		u.Batches = merge(u.Batches, batches, inOrder)
+	} else {
+		u.Batches = append(u.Batches, batches...)
+		slices.SortStableFunc(u.Batches, inOrder)
+	}
 	// A page may come twice where a collector left in between.
 	u.Batches = slices.CompactFunc(u.Batches, func(a, b Batch) bool { return a.compare(&b) == 0 && a.Plan == b.Plan && a.Loop == b.Loop })
 	slices.SortFunc(u.unreached, func(a, b Missing) int { return cmp.Compare(a.Instance, b.Instance) })

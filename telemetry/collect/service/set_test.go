@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/weirswitch/weir/pipeline/clock"
+	"github.com/weirswitch/weir/telemetry/collect"
 	"github.com/weirswitch/weir/telemetry/disketch"
 	"github.com/weirswitch/weir/telemetry/jetstream"
 	"github.com/weirswitch/weir/telemetry/lds"
@@ -474,4 +475,47 @@ func TestSetMoves(t *testing.T) {
 		t.Logf("member %v: %d answers, lacking when one was killed: %v", i, *n.(*int), lacked)
 		return true
 	})
+}
+
+// TestSetFarFromEnd: a member that has much to read reads all subjects, and takes what is its own, once; near the stream's end it asks for its own alone.
+func TestSetFarFromEnd(t *testing.T) {
+	b := newSetBed(t, 1)
+	const many, more = 12_000, 500
+	d := &digests{sw: 1, base: (clock.Kernel.TAI() - int64(time.Minute)) / setEpoch * setEpoch}
+	own, all := uint64(0), uint64(0)
+	index0 := (&collect.Partitions{Index: 0, Of: 2}).Fixed()
+	send := func(n int) {
+		for range n {
+			h, encoded := d.batch(t)
+			if index0.Has(int(h.Instance)) {
+				own++
+			}
+			all++
+			b.send(t, encodedRecord{h, encoded})
+		}
+	}
+	taken := func(m *collectBed, want uint64) {
+		t.Helper()
+		awaitState(t, "all records", func() (string, bool) {
+			k := collectedKind(m.status(t), record.PINT)
+			return fmt.Sprint(k, want), k.Records == want
+		})
+	}
+	send(many)
+	taken(b.one, all)
+	m := b.join(t, "index = 0\nof = 2\n")
+	taken(m, own)
+	passed := m.metric(t, "weir_collect_passed_messages_total")
+	if far := float64(all-own) * 0.8; passed < far || passed > float64(all-own) {
+		t.Errorf("%v messages were passed over, of %d that are others'", passed, all-own)
+	}
+	send(more)
+	taken(b.one, all)
+	taken(m, own)
+	if again := m.metric(t, "weir_collect_passed_messages_total"); again != passed {
+		t.Errorf("at the stream's end %v messages were passed over", again-passed)
+	}
+	if n := m.metric(t, `weir_collect_received_records_total{kind="pint"}`); n != float64(own) {
+		t.Errorf("%v records count as received, of %d", n, own)
+	}
 }

@@ -141,6 +141,7 @@ func (e emitter) stream(s collect.Status) {
 	e.gauge("pending_messages", "messages of the stream that are to be read", float64(s.Pending))
 	e.gauge("lag_seconds", "age of the last message that was read, 0 if none is to be read", s.Lag.Seconds())
 	e.counter("lost_messages_total", "messages that went from the stream before they were read", s.Lost)
+	e.counter("passed_messages_total", "messages of partitions that others read, which came with what was far from the stream's end", s.Passed)
 	e.counter("stream_restarts_total", "times that reading began anew", s.Restarts)
 }
 
