@@ -38,6 +38,8 @@ func (s *Store) All() Window {
 
 type allKey struct{}
 
+type longestKey struct{}
+
 // Of is the window of all records of some measurements, OfSamples and the like; empty without any.
 func (s *Store) Of(measurements ...string) (w Window) {
 	s.spans(func(of string, o Window) {
@@ -84,13 +86,16 @@ func (s *Store) LastBefore(length time.Duration, now int64) Window {
 		return s.Last(length)
 	}
 	now += s.ahead
-	newest := int64(0) // the longest slice of those that end last
-	s.spans(func(_ string, o Window) {
-		if o.To > w.To-int64(recordsInMaking) {
-			newest = max(newest, o.To-o.From)
-		}
+	longest, _ := s.Remember(longestKey{}, func() (any, int64, error) { // of the slices of those that end last; it never fails
+		longest := int64(0)
+		s.spans(func(_ string, o Window) {
+			if o.To > w.To-int64(recordsInMaking) {
+				longest = max(longest, o.To-o.From)
+			}
+		})
+		return longest, 0, nil
 	})
-	if w.To > now || now-w.To > int64(recordsInMaking)+newest {
+	if w.To > now || now-w.To > int64(recordsInMaking)+longest.(int64) {
 		w.To = now
 	}
 	if length > 0 {
