@@ -3,7 +3,6 @@ package paper
 const (
 	notOurs   = "a drawing or a list, nothing to measure"
 	hpccModel = "our own packet simulator (bench/netsim) instead of NS3; 10 ms of arrivals"
-	hpccQuick = "our own packet simulator (bench/netsim) instead of NS3; 64 hosts, 2.5 ms of arrivals"
 	noTraces  = "synthetic trace of 20 million packets instead of CAIDA's 200 million and Univ's 10; beside it a mix of real packets (rows realmix)"
 	ldsDelays = "synthetic trace; delays are round-trip times that were measured between hosts, halved, flow by flow"
 	f1        = "F1 of precision and recall, where the paper's is of 1 less the share of false positives, and of false negatives; theta 0.001 alone, of which the paper says that others are similar; "
