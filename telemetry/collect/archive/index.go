@@ -108,17 +108,32 @@ func (x *index) overlapping(kind record.Kind, from, to int64) (list []File) {
 	return list
 }
 
-// newest is when the newest of the files came that may have records of a window, ns since 1970; 0: there are none.
-func (x *index) newest(from, to int64) (at int64) {
+// arrivals are when the oldest and the newest of the files came that may have records of a window, ns since 1970; 0: there are none.
+func (x *index) arrivals(from, to int64) (first, last int64) {
 	for _, k := range collect.Kinds {
-		for _, f := range x.overlapping(k, from, to) {
-			at = max(at, f.Arrived)
+		if files := x.overlapping(k, from, to); len(files) != 0 { // in the order of arrival
+			last = max(last, files[len(files)-1].Arrived)
+			if at := files[0].Arrived; first == 0 || at < first {
+				first = at
+			}
+		}
+	}
+	return first, last
+}
+
+// oldest is when the oldest file came, ns since 1970; 0: there is none.
+func (x *index) oldest() (at int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, files := range x.files {
+		if len(files) != 0 && (at == 0 || files[0].Arrived < at) {
+			at = files[0].Arrived
 		}
 	}
 	return at
 }
 
-// newestIn is the same for each interval of a length that begins and ends between two times, in ns since 1970, and of which there may be records; offset
+// newestIn is when the newest of the files came for each interval of a length that begins and ends between two times, in ns since 1970, and of which there may be records; offset
 // is that of CLOCK_TAI.
 func (x *index) newestIn(length, since, until, offset int64) map[Rollup]int64 {
 	x.mu.Lock()

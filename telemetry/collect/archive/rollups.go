@@ -24,19 +24,22 @@ type Rollup struct{ From, To int64 }
 // Put keeps a table of a kind, of intervals of a length.
 type Put func(kind string, every time.Duration, write func(io.Writer) error) error
 
-// RollUp makes the tables of a roll-up: asOf is when the newest of the archived records came, for AsOfKey. The table of Mark, of the coarse
-// interval, is put last. ErrNoRecords: there is nothing to be rolled up.
-type RollUp func(ctx context.Context, r Rollup, asOf int64, put Put) error
+// RollUp makes the tables of a roll-up, each with the metadata. The table of Mark, of the coarse interval, is put last. ErrNoRecords: there is
+// nothing to be rolled up.
+type RollUp func(ctx context.Context, r Rollup, metadata map[string]string, put Put) error
 
 const (
 	// Mark is the kind of the table with which a roll-up is whole: one without it is made again.
 	Mark = "intervals"
-	// AsOfKey is under which the metadata of a table say up to when records came of which it is.
-	AsOfKey = "weir.as_of_ns"
+	// asOfKey and sinceKey are under which the metadata of a table say when the newest and the oldest of the files came that it is made of.
+	asOfKey, sinceKey = "weir.as_of_ns", "weir.since_ns"
 )
 
 // ErrNoRecords says that a roll-up would have no records.
 var ErrNoRecords = errors.New("no records")
+
+// errExpired says that some of the records of a roll-up are deleted, so that another one would have less.
+var errExpired = errors.New("its records are not archived any more")
 
 // rollups are those of the bucket, as far as this collector knows: it lists them when it begins to make some. They belong to one goroutine, but
 // for what Status reads.
@@ -51,7 +54,8 @@ type rollup struct {
 	bytes  int64
 	marked bool  // it is whole
 	empty  bool  // there were no records
-	asOf   int64 // 0: not known
+	asOf   int64 // when the newest file of its records came; 0: not known
+	since  int64 // the same of the oldest one
 }
 
 const rollupPrefix, rollupForm = "rollups/", "20060102T150405Z"
@@ -207,15 +211,18 @@ func (a *Archive) due(ctx context.Context, all *rollups, now time.Time) (list []
 		case arrived+int64(c.After) > now.UnixNano():
 			continue // more may come
 		case of.marked && of.asOf == 0 && arrived > r.To+int64(c.After):
-			asOf, err := a.asOf(ctx, r)
+			asOf, since, err := a.madeOf(ctx, r)
 			if err != nil {
 				continue // the next look finds it
 			}
-			if of.asOf = asOf; asOf >= arrived {
+			if of.asOf, of.since = asOf, since; asOf >= arrived {
 				continue
 			}
 		case of.marked && of.asOf == 0, of.asOf >= arrived: // it was made later than all of them came
 			continue
+		}
+		if of != nil && of.marked && a.expired(r, of) {
+			continue // what there is says more
 		}
 		list = append(list, r)
 	}
@@ -223,51 +230,73 @@ func (a *Archive) due(ctx context.Context, all *rollups, now time.Time) (list []
 	return list
 }
 
-// asOf reads from the bucket when the newest records came of which a roll-up was made.
-func (a *Archive) asOf(ctx context.Context, r Rollup) (int64, error) {
+// madeOf reads from the bucket when the newest and the oldest of the files came that a roll-up is made of; 0: the tables do not say it.
+func (a *Archive) madeOf(ctx context.Context, r Rollup) (asOf, since int64, err error) {
 	o, err := a.bucket.open(ctx, r.name(rollupTable(Mark, time.Duration(r.To-r.From))))
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer o.Close()
 	f, err := parquet.OpenFile(o, o.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
 	if err != nil {
-		return 1, nil // not what was written: it is made again
+		return 1, 0, nil // not what was written: it is made again
 	}
-	text, _ := f.Lookup(AsOfKey)
-	at, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 1, nil
+	number := func(key string) (at int64) {
+		if text, ok := f.Lookup(key); ok {
+			at, _ = strconv.ParseInt(text, 10, 64)
+		}
+		return at
 	}
-	return at, nil
+	return max(number(asOfKey), 1), number(sinceKey), nil
+}
+
+// expired reports whether some of the records are deleted that a roll-up was made of. Files are deleted in the order of arrival.
+func (a *Archive) expired(r Rollup, of *rollup) bool {
+	if of.since == 0 { // it was made by a version that did not note it
+		oldest := a.index.oldest()
+		return oldest == 0 || oldest > r.From
+	}
+	offset := clock.UTCOffset()
+	first, _ := a.index.arrivals(r.From+offset, r.To+offset)
+	return first == 0 || first > of.since
 }
 
 // rollUpOne makes one.
 func (a *Archive) rollUpOne(ctx context.Context, all *rollups, r Rollup) error {
 	offset := clock.UTCOffset()
-	asOf := a.index.newest(r.From+offset, r.To+offset)
+	since, asOf := a.index.arrivals(r.From+offset, r.To+offset)
+	metadata := map[string]string{asOfKey: strconv.FormatInt(asOf, 10), sinceKey: strconv.FormatInt(since, 10)}
 	before := all.known[r]
 	again := before != nil && before.marked
 	made := &rollups{known: map[Rollup]*rollup{}, tables: all.tables}
-	err := a.config.RollUp(ctx, r, asOf, func(kind string, every time.Duration, write func(io.Writer) error) error {
+	err := a.config.RollUp(ctx, r, metadata, func(kind string, every time.Duration, write func(io.Writer) error) error {
+		if again && a.expired(r, before) { // meanwhile
+			return errExpired
+		}
 		size, err := a.putRollup(ctx, r.name(rollupTable(kind, every)), write)
 		if err == nil {
 			made.add(r, rollupTable(kind, every), size, kind == Mark && int64(every) == r.To-r.From)
 		}
 		return err
 	})
-	if errors.Is(err, ErrNoRecords) || err == nil && made.known[r] == nil {
-		all.known[r] = &rollup{empty: true, asOf: asOf}
+	switch {
+	case errors.Is(err, errExpired):
 		return nil
-	}
-	if err != nil {
+	case errors.Is(err, ErrNoRecords) || err == nil && made.known[r] == nil:
+		if before == nil {
+			before = &rollup{}
+			all.known[r] = before
+		}
+		before.empty, before.asOf = !before.marked, asOf
+		return nil
+	case err != nil:
 		return fmt.Errorf("roll up %s: %w", time.Unix(0, r.From).UTC().Format(time.RFC3339), err)
 	}
 	if before != nil {
 		all.bytes -= before.bytes
 	}
 	all.known[r] = made.known[r]
-	all.known[r].asOf = asOf
+	all.known[r].asOf, all.known[r].since = asOf, since
 	all.bytes += made.bytes
 	if again {
 		a.counts.rolledAgain.Add(1)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,8 +22,11 @@ import (
 // rollupBed is an archive in a folder whose roll-ups have a table "x", of fine intervals and of the coarse one.
 type rollupBed struct {
 	*Archive
-	made []Rollup
-	fail string // the table of which the putting ends with the process
+	made  []Rollup
+	fail  string // the table of which the putting ends with the process
+	empty bool   // no records are found
+	old   bool   // tables are as of versions that did not note the oldest file
+	each  func() // called when records are read, before the first table is put; may be nil
 }
 
 var errEnded = errors.New("the process ends")
@@ -43,15 +45,27 @@ func newRollupBed(t *testing.T) *rollupBed {
 	return bed
 }
 
-func (b *rollupBed) rollUp(_ context.Context, r Rollup, asOf int64, put Put) error {
+func (b *rollupBed) rollUp(_ context.Context, r Rollup, metadata map[string]string, put Put) error {
 	b.made = append(b.made, r)
+	if b.each != nil {
+		b.each()
+	}
+	if b.empty {
+		return ErrNoRecords
+	}
 	for _, every := range []time.Duration{b.config.Rollups.Fine, b.config.Rollups.Coarse} {
 		for _, kind := range []string{"x", Mark} {
 			if b.fail == rollupTable(kind, every) {
 				return errEnded
 			}
 			err := put(kind, every, func(w io.Writer) error {
-				f := parquet.NewGenericWriter[row](w, parquet.KeyValueMetadata(AsOfKey, strconv.FormatInt(asOf, 10)))
+				f := parquet.NewGenericWriter[row](w)
+				for key, text := range metadata {
+					if b.old && key == sinceKey {
+						continue
+					}
+					f.SetKeyValueMetadata(key, text)
+				}
 				return f.Close()
 			})
 			if err != nil {
@@ -154,6 +168,76 @@ func TestRollupsOnce(t *testing.T) {
 	}
 	b.config.Rollups.Coarse, b.config.Rollups.Fine = 30*time.Minute, time.Minute
 	look("with other lengths") // what is there stays
+}
+
+// TestRollupsAfterRetention: late records do not have a roll-up made again of which retention has deleted records: neither by the same process nor by
+// another one, also where it was made by a version that did not note the oldest file, and not if they go while it is made. What is kept goes by its own retention.
+func TestRollupsAfterRetention(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		old, other bool
+		during     bool // the records go while the roll-up is made again
+		unread     bool // a roll-up finds no records
+	}{
+		{name: "same process"}, {name: "other process", other: true}, {name: "old tables", old: true, other: true},
+		{name: "meanwhile", during: true}, {name: "without a record", unread: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newRollupBed(t)
+			b.old = c.old
+			now := time.Now()
+			hour := now.UTC().Truncate(time.Hour).Add(-5 * time.Hour)
+			b.records(hour, hour.Add(30*time.Minute), hour.Add(31*time.Minute))
+			b.records(hour.Add(30*time.Minute), hour.Add(time.Hour), hour.Add(61*time.Minute))
+			var all *rollups
+			look := func(want int) {
+				t.Helper()
+				b.made = nil
+				if err := b.rollUpDue(t.Context(), &all); err != nil || len(b.made) != want {
+					t.Errorf("made %v, %v, want %d", b.made, err, want)
+				}
+			}
+			look(1)
+			size := func() (bytes int64) {
+				if err := b.bucket.list(t.Context(), rollupPrefix, func(_ string, n int64) { bytes += n }); err != nil {
+					t.Fatal(err)
+				}
+				return bytes
+			}
+			before := size()
+			expire := func() {
+				offset := clock.UTCOffset()
+				for _, f := range b.index.overlapping(record.LDS, hour.UnixNano()+offset, hour.Add(time.Minute).UnixNano()+offset) {
+					if f.Arrived == hour.Add(31*time.Minute).UnixNano() {
+						b.forget(f)
+					}
+				}
+			}
+			b.records(hour.Add(time.Minute), hour.Add(2*time.Minute), now.Add(-90*time.Minute))
+			if c.other {
+				all = nil
+			}
+			switch {
+			case c.during:
+				b.each = expire
+				look(1)
+			case c.unread:
+				b.empty = true
+				look(1)
+			default:
+				expire()
+				look(0)
+			}
+			look(0)
+			if s := b.Status(); s.RolledUpAgain != 0 || s.Rollups != 1 || s.RollupBytes != before || size() != before {
+				t.Errorf("%+v, of %d bytes, had %d", s, size(), before)
+			}
+			b.config.Rollups.Age = time.Hour
+			if look(0); len(b.files(t)) != 0 {
+				t.Errorf("left: %v", b.files(t))
+			}
+		})
+	}
 }
 
 // TestRollupRetention: what is too old goes, and then the oldest until the rest fits; none of it is made again, and the mark goes last.

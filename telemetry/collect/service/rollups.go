@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/weirswitch/weir/pipeline/clock"
@@ -19,9 +18,8 @@ import (
 
 // rollUp makes the tables of a roll-up (archive.RollUp): answers to the questions that anybody may ask, about the fine intervals and about the coarse one. A window of the
 // archive answers them, with what other collectors of a set have.
-func (s *Collector) rollUp(ctx context.Context, r archive.Rollup, asOf int64, put archive.Put) error {
+func (s *Collector) rollUp(ctx context.Context, r archive.Rollup, metadata map[string]string, put archive.Put) error {
 	c := &s.config.Archive.Rollups
-	metadata := map[string]string{archive.AsOfKey: strconv.FormatInt(asOf, 10)}
 	offset := clock.UTCOffset()
 	for _, every := range slices.Compact([]time.Duration{c.Fine, c.Coarse}) {
 		tables, records := &parquet.Rollups{}, 0
