@@ -347,7 +347,7 @@ func (c *Collector) read(ctx context.Context, stream nats_js.Stream) error {
 		config.FilterSubjects = []string{jetstream.Subjects}
 	}
 	switch {
-	case begin > 1:
+	case begin > 0: // also 1: a stream of which nothing is archived
 		config.DeliverPolicy, config.OptStartSeq = nats_js.DeliverByStartSequencePolicy, begin
 	case !since.IsZero():
 		config.DeliverPolicy, config.OptStartTime = nats_js.DeliverByStartTimePolicy, &since

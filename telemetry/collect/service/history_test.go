@@ -218,6 +218,38 @@ func TestHistory(t *testing.T) {
 	eachOnce(t, folder, "disketch", 12)
 }
 
+// TestHistoryNeverArchived adds an archive to a collector whose stream has not dropped anything: until the archive has the records, all of them are in
+// memory, also those older than recent.
+func TestHistoryNeverArchived(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "archive")
+	b := newCollectBed(t, "", fmt.Sprintf("[archive]\n# url = %q\nflush = \"1h\"\nrecent = \"1s\"\n", "file://"+folder))
+	b.start(t)
+	spool, _ := sender(t, jetstream.Options{Servers: []string{"nats://" + b.nats}, Inbox: jetstream.Acks(1)})
+	d := &digests{sw: 1, base: clock.Kernel.TAI() - int64(time.Hour)}
+	d.write(t, spool, 200)
+	awaitState(t, "all records", func() (string, bool) {
+		s := b.status(t)
+		return fmt.Sprint(s), collectedKind(s, record.PINT).Held == 200
+	})
+	last := time.Now()
+	questions := historyQuestions(d.base, d.base+int64(time.Minute))
+	want := b.answersOf(t, questions)
+	b.kill()
+	b.replaceIn(t, "# url", "url")
+	time.Sleep(time.Until(last.Add(1100 * time.Millisecond))) // what came is older than recent then
+	b.start(t)
+	if s := b.status(t); collectedKind(s, record.PINT).Held != 200 {
+		t.Errorf("records are neither archived nor in memory: %v\n%s", s, b.stderr)
+	}
+	for i, got := range b.answersOf(t, questions) {
+		if got != want[i] {
+			t.Errorf("%v:\n with an archive %s\n without         %s", questions[i].Kind, shorten(got), shorten(want[i]))
+		}
+	}
+	b.stop(t)
+	eachOnce(t, folder, "pint", 200)
+}
+
 // eachOnce checks that an archive has so many records of a kind, whole and once each.
 func eachOnce(t *testing.T, folder, kind string, want uint64) {
 	t.Helper()
