@@ -11,7 +11,7 @@ type ArchiveStatus struct {
 	Bytes int64
 	// Records, RecordBytes, WrittenFiles and WrittenBytes are what this collector archived since it began.
 	Records, RecordBytes, WrittenFiles, WrittenBytes uint64
-	// Skipped messages are not archived for what they are: no records, forged, unkeyed or of a time to come.
+	// Skipped messages are not archived for what they are: no records, forged, unkeyed, of a time to come or of too long a slice.
 	Skipped uint64
 	// Lost messages at most went from the stream before they were archived.
 	Lost uint64

@@ -23,12 +23,15 @@ import (
 // TestNames: a name says what the file has, and nothing else is taken for a name.
 func TestNames(t *testing.T) {
 	f := File{Kind: record.PINT, Arrived: 1_795_714_347_083_759_616, From: 17, To: 1 << 60, Stream: 99, Partitions: 0xfffe, First: 1, Last: 1 << 63, Rows: 4}
-	got, err := parseName(f.Name())
-	if err != nil || got != f {
-		t.Errorf("%s: %+v, %v", f.Name(), got, err)
+	for f.Late = lateClasses - 1; f.Late >= 0; f.Late-- {
+		if got, err := parseName(f.Name()); err != nil || got != f {
+			t.Errorf("%s: %+v, %v", f.Name(), got, err)
+		}
 	}
+	f.Late = 0
 	name := f.Name()
 	for _, wrong := range []string{
+		strings.Replace(name, suffix, "-late0"+suffix, 1), strings.Replace(name, suffix, "-late99"+suffix, 1), strings.Replace(name, suffix, "-late"+suffix, 1),
 		"", "records/", name[1:], name + "x", "x" + name, "records/kind=pint/x.parquet",
 		"records/kind=other" + name[len("records/kind=pint"):], "records/kind=lds/day=2026-11-26/1-2-1-0-0001-1-1-1.parquet",
 	} {
@@ -132,7 +135,10 @@ func TestRows(t *testing.T) {
 	if err := b.put(t.Context(), s.Name(), s.file); err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range []wanted{{0, 1 << 60, -1}, {0, 1 << 60, 3}, {100_000, 150_001, -1}, {100_000, 150_001, 7}, {20, 90, -1}} {
+	for _, w := range []wanted{
+		{from: 0, to: 1 << 60, partition: -1}, {from: 0, to: 1 << 60, partition: 3}, {from: 100_000, to: 150_001, partition: -1},
+		{from: 100_000, to: 150_001, partition: 7}, {from: 20, to: 90, partition: -1},
+	} {
 		o, err := b.open(t.Context(), s.Name())
 		if err != nil {
 			t.Fatal(err)
@@ -166,7 +172,7 @@ func TestRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer o.Close()
-	if _, err := readRows(o, &s.File, wanted{0, 1 << 60, -1}, func(record.Header, []byte, int64) error { return stop }); !errors.Is(err, stop) {
+	if _, err := readRows(o, &s.File, wanted{from: 0, to: 1 << 60, partition: -1}, func(record.Header, []byte, int64) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("a reader that stops: %v", err)
 	}
 }
@@ -192,7 +198,7 @@ func TestDamagedFiles(t *testing.T) {
 				b[r.IntN(len(b))] ^= 1 << r.IntN(8)
 			}
 		}
-		_, _ = readRows(memory{bytes.NewReader(b)}, &s.File, wanted{0, 1 << 60, -1}, func(h record.Header, body []byte, _ int64) error {
+		_, _ = readRows(memory{bytes.NewReader(b)}, &s.File, wanted{from: 0, to: 1 << 60, partition: -1}, func(h record.Header, body []byte, _ int64) error {
 			if i := h.Start / 100; i < 0 || i >= 60 || !bytes.Contains(all[i], body) {
 				t.Errorf("another record: %+v", h)
 			}

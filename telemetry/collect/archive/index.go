@@ -67,7 +67,7 @@ func (x *index) cursor(kind record.Kind, stream int64, partitions uint16) uint64
 	defer x.mu.Unlock()
 	var last [record.Partitions]uint64
 	for _, f := range x.files[kind] {
-		if f.Stream != stream {
+		if f.Stream != stream || f.Late != 0 {
 			continue
 		}
 		for p := range last {
@@ -92,6 +92,24 @@ func (x *index) cursor(kind record.Kind, stream int64, partitions uint16) uint64
 func (x *index) cursors(kind record.Kind, stream int64) (last [record.Partitions]uint64) {
 	for p := range last {
 		last[p] = x.cursor(kind, stream, 1<<p)
+	}
+	return last
+}
+
+// lateCursors are the sequence numbers up to which the late records of each class are archived, by partition: a writer that ended between two files of
+// a range left them beyond the cursor.
+func (x *index) lateCursors(kind record.Kind, stream int64) (last [lateClasses][record.Partitions]uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, f := range x.files[kind] {
+		if f.Stream != stream || f.Late == 0 {
+			continue
+		}
+		for p := range last[f.Late] {
+			if f.Partitions>>p&1 != 0 {
+				last[f.Late][p] = max(last[f.Late][p], f.Last)
+			}
+		}
 	}
 	return last
 }
@@ -134,23 +152,51 @@ func (x *index) oldest() (at int64) {
 }
 
 // newestIn is when the newest of the files came for each interval of a length that begins and ends between two times, in ns since 1970, and of which there may be records; offset
-// is that of CLOCK_TAI.
-func (x *index) newestIn(length, since, until, offset int64) map[Rollup]int64 {
+// is that of CLOCK_TAI. Of the files that are wide, the intervals are known.
+func (x *index) newestIn(length, since, until, offset int64, wide map[File][]Rollup) map[Rollup]int64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	all := map[Rollup]int64{}
 	for _, files := range x.files {
 		for _, f := range files {
-			first := max(f.From-offset, since)
-			for from := first - first%length; from < f.To-offset && from+length <= until; from += length {
-				if from >= since {
-					r := Rollup{from, from + length}
+			if f.wide() {
+				for _, r := range wide[f] {
+					if r.From >= since && r.To <= until {
+						all[r] = max(all[r], f.Arrived)
+					}
+				}
+				continue
+			}
+			for _, r := range intervals(max(f.From-offset, since), f.To-offset, length) {
+				if r.From >= since && r.To <= until {
 					all[r] = max(all[r], f.Arrived)
 				}
 			}
 		}
 	}
 	return all
+}
+
+// intervals are those of a length that have a part of a window, in ns since 1970.
+func intervals(from, to, length int64) (list []Rollup) {
+	for from -= from % length; from < to; from += length {
+		list = append(list, Rollup{from, from + length})
+	}
+	return list
+}
+
+// wide lists the files of which the window says little about their records.
+func (x *index) wide() (list []File) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, files := range x.files {
+		for _, f := range files {
+			if f.wide() {
+				list = append(list, f)
+			}
+		}
+	}
+	return list
 }
 
 // until is the end of the newest slice of a kind that is archived; 0: none is.
@@ -168,7 +214,7 @@ func (x *index) arrived(kind record.Kind, partition int) (at int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, f := range x.files[kind] {
-		if f.Partitions>>partition&1 != 0 {
+		if f.Late == 0 && f.Partitions>>partition&1 != 0 {
 			at = max(at, f.Arrived)
 		}
 	}

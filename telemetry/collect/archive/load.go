@@ -36,7 +36,7 @@ func (a *Archive) Load(ctx context.Context, w Wanted, each func(h record.Header,
 	reading, ctx := errgroup.WithContext(ctx)
 	reading.SetLimit(readers)
 	for _, k := range w.Kinds {
-		want := wanted{w.From, w.To, -1}
+		want := wanted{from: w.From, to: w.To, partition: -1}
 		if k == record.PINT {
 			want.partition = w.Partition
 		}

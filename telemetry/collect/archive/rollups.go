@@ -47,6 +47,7 @@ type rollups struct {
 	known  map[Rollup]*rollup
 	tables map[string]bool // "kind=KIND/every=EVERY/"
 	bytes  int64
+	wide   map[File][]Rollup // coarse intervals of which wide files have records
 }
 
 // rollup is what is known of one.
@@ -101,7 +102,7 @@ func parseRollup(name string) (r Rollup, table string, mark bool, err error) {
 
 // listRollups finds the roll-ups that are there.
 func (a *Archive) listRollups(ctx context.Context) (*rollups, error) {
-	all := &rollups{known: map[Rollup]*rollup{}, tables: map[string]bool{}}
+	all := &rollups{known: map[Rollup]*rollup{}, tables: map[string]bool{}, wide: map[File][]Rollup{}}
 	err := a.bucket.list(ctx, rollupPrefix, func(name string, size int64) {
 		if r, table, mark, err := parseRollup(name); err == nil {
 			all.add(r, table, size, mark)
@@ -143,6 +144,9 @@ func (a *Archive) rollUp(ctx context.Context) {
 	}
 }
 
+// perLook is how many intervals are made between two looks for newer ones, which are made first.
+const perLook = 16
+
 // rollUpDue makes what is due now, and deletes what is too old or too much.
 func (a *Archive) rollUpDue(ctx context.Context, all **rollups) (err error) {
 	if *all == nil {
@@ -150,21 +154,28 @@ func (a *Archive) rollUpDue(ctx context.Context, all **rollups) (err error) {
 			return err
 		}
 	}
-	due := a.due(ctx, *all, time.Now())
 	var errs []error
-	for i, r := range due {
-		a.noteRollups(*all, len(due)-i)
-		if !a.Owns().Has(0) {
-			return nil
+	tried := map[Rollup]bool{}
+	for {
+		due := slices.DeleteFunc(a.due(ctx, *all, time.Now()), func(r Rollup) bool { return tried[r] })
+		if len(due) == 0 {
+			break
 		}
-		if err := a.rollUpOne(ctx, *all, r); err != nil && !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
-			errs = append(errs, err)
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err := a.expireRollups(ctx, *all, time.Now()); err != nil {
-			errs = append(errs, err)
+		for i, r := range due[:min(len(due), perLook)] {
+			tried[r] = true
+			a.noteRollups(*all, len(due)-i)
+			if !a.Owns().Has(0) {
+				return nil
+			}
+			if err := a.rollUpOne(ctx, *all, r); err != nil && !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
+				errs = append(errs, err)
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err := a.expireRollups(ctx, *all, time.Now()); err != nil {
+				errs = append(errs, err)
+			}
 		}
 	}
 	a.noteRollups(*all, 0)
@@ -186,7 +197,8 @@ func (a *Archive) noteRollups(all *rollups, due int) {
 // due lists the coarse intervals of which records are archived and which have no roll-ups, or some from before records came late; the newest first.
 func (a *Archive) due(ctx context.Context, all *rollups, now time.Time) (list []Rollup) {
 	c := &a.config.Rollups
-	newest := a.index.newestIn(int64(c.Coarse), now.Add(-c.Age).UnixNano(), now.Add(-c.After).UnixNano(), clock.UTCOffset())
+	a.readWide(ctx, all)
+	newest := a.index.newestIn(int64(c.Coarse), now.Add(-c.Age).UnixNano(), now.Add(-c.After).UnixNano(), clock.UTCOffset(), all.wide)
 	oldest := int64(1<<63 - 1)
 	var covered []Rollup // by roll-ups of other lengths, of a configuration before
 	for r, of := range all.known {
@@ -228,6 +240,31 @@ func (a *Archive) due(ctx context.Context, all *rollups, now time.Time) (list []
 	}
 	slices.SortFunc(list, func(a, b Rollup) int { return cmp.Compare(b.From, a.From) })
 	return list
+}
+
+// readWide finds of which intervals the wide files have records: a file with a record of long ago and another one of now has none of most hours between. A file that
+// cannot be read has none for now.
+func (a *Archive) readWide(ctx context.Context, all *rollups) {
+	length, offset := int64(a.config.Rollups.Coarse), clock.UTCOffset()
+	known := all.wide
+	all.wide = map[File][]Rollup{}
+	for _, f := range a.index.wide() {
+		if list, ok := known[f]; ok {
+			all.wide[f] = list
+			continue
+		}
+		has := map[Rollup]bool{}
+		err := a.loadFile(ctx, f, wanted{note: func(h *head) {
+			if h.to-h.from <= maxSpan {
+				for _, r := range intervals(max(h.from-offset, 0), h.to-offset, length) {
+					has[r] = true
+				}
+			}
+		}}, nil)
+		if err == nil {
+			all.wide[f] = slices.Collect(maps.Keys(has))
+		}
+	}
 }
 
 // madeOf reads from the bucket when the newest and the oldest of the files came that a roll-up is made of; 0: the tables do not say it.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -237,6 +238,61 @@ func TestRollupsAfterRetention(t *testing.T) {
 				t.Errorf("left: %v", b.files(t))
 			}
 		})
+	}
+}
+
+// TestRollupsOfWideFiles: of a file that has a record of long ago and one of now only the hours are due that have one of them.
+func TestRollupsOfWideFiles(t *testing.T) {
+	b := newRollupBed(t)
+	close(b.listed)
+	now := time.Now()
+	s := stage(created(t, b.bucket), record.PINT, 5, 0xffff)
+	r := rand.New(rand.NewPCG(3, 3))
+	var want []Rollup
+	for i, age := range []time.Duration{5 * time.Hour, 4 * 24 * time.Hour, time.Duration(now.UnixNano())} {
+		h, e := encoded(t, r, 3, now.Add(-age).UnixNano()+clock.UTCOffset(), 10)
+		if err := s.add(&h, e, uint64(i+1), now.UnixNano()); err != nil {
+			t.Fatal(err)
+		}
+		if at := now.Add(-age).Truncate(time.Hour); at.Year() > 1970 {
+			want = append(want, Rollup{at.UnixNano(), at.Add(time.Hour).UnixNano()})
+		}
+	}
+	if err := s.finish(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.bucket.put(t.Context(), s.Name(), s.file); err != nil {
+		t.Fatal(err)
+	}
+	b.index.add(s.File)
+	var all *rollups
+	for range 2 { // the second look is at what is known
+		if err := b.rollUpDue(t.Context(), &all); err != nil || !slices.Equal(b.made, want) {
+			t.Errorf("made %v, %v, want %v", b.made, err, want)
+		}
+	}
+}
+
+// TestRollupsNewestFirst: an interval that becomes due while many older ones are made does not wait for these.
+func TestRollupsNewestFirst(t *testing.T) {
+	b := newRollupBed(t)
+	now := time.Now()
+	hour := now.UTC().Truncate(time.Hour)
+	for i := range 2 {
+		b.records(hour.Add(time.Duration(-100-i*20)*time.Hour), hour.Add(time.Duration(-80-i*20)*time.Hour), hour.Add(-80*time.Hour))
+	}
+	b.each = func() {
+		if len(b.made) == 1 {
+			b.records(hour.Add(-3*time.Hour), hour.Add(-2*time.Hour), hour.Add(-2*time.Hour))
+		}
+	}
+	var all *rollups
+	if err := b.rollUpDue(t.Context(), &all); err != nil || len(b.made) != 41 {
+		t.Fatal(len(b.made), err)
+	}
+	at := slices.Index(b.made, Rollup{hour.Add(-3 * time.Hour).UnixNano(), hour.Add(-2 * time.Hour).UnixNano()})
+	if at < 0 || at > perLook {
+		t.Errorf("the newest one is made as number %d of %d", at, len(b.made))
 	}
 }
 

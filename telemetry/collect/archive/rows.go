@@ -132,9 +132,15 @@ func (s *staged) drop() {
 type wanted struct {
 	from, to  int64
 	partition int // of digests; below 0: all
+	// note is called for all rows, of which none is read then; nil: those that are wanted are.
+	note func(*head)
 }
 
 func (w *wanted) has(h *head) bool {
+	if w.note != nil {
+		w.note(h)
+		return false
+	}
 	return h.from < w.to && w.from < h.to && (w.partition < 0 || int(h.instance) == w.partition)
 }
 
