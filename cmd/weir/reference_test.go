@@ -273,7 +273,13 @@ func defaultText(v reflect.Value) string {
 	switch {
 	case v.Kind() == reflect.Slice && v.Len() == 0, v.Kind() == reflect.Array && v.IsZero():
 		return "`[]`"
-	case v.Kind() == reflect.String, v.Type() == reflect.TypeFor[time.Duration](), v.Type().Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+	case v.Type().Implements(reflect.TypeFor[encoding.TextMarshaler]()): // as --dump writes it
+		text, err := v.Interface().(encoding.TextMarshaler).MarshalText()
+		if err != nil {
+			return err.Error()
+		}
+		return fmt.Sprintf("`%q`", text)
+	case v.Kind() == reflect.String, v.Type() == reflect.TypeFor[time.Duration]():
 		return fmt.Sprintf("`%q`", v.Interface())
 	}
 	return fmt.Sprintf("`%v`", v.Interface())
