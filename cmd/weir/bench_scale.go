@@ -38,8 +38,9 @@ connection each, whose packets are simulated, publish within --budget to a clust
 three servers with two collectors, which are asked meanwhile. The server that leads the
 stream is killed after a quarter of --length, and a collector after a half; both return.
 At the end each record that a switch wrote is looked for in the stream: one that is
-neither there once nor counted as dropped is a fault, with status 1. It needs no root,
-and disk for all records three times in --folder.`,
+neither there once nor counted as dropped is a fault, with status 1, and so is one that
+a collector did not apply. It needs no root, and disk for all records three times in
+--folder.`,
 		Example: `  weir bench scale
   weir bench scale --live
   weir bench scale --live --switches 100 --budget 10kB/s --epoch-bits 33 --packets 2000 --json`,

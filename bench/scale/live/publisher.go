@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/telemetry/collect"
 	"github.com/weirswitch/weir/telemetry/export"
@@ -29,11 +27,11 @@ type Publisher struct {
 	Servers  []string `json:"servers"`
 	Password string   `json:"password"` // file
 	Spool    string   `json:"spool"`    // folder
-	Written  string   `json:"written"`  // file of the hashes of all records that went to a spool
+	Written  string   `json:"written"`  // file of the marks of all records that went to a spool
 	Report   string   `json:"report"`   // file of the counts at the end
 }
 
-// kindCount is what a publisher's switches counted of a kind.
+// kindCount is what a switch, or all of a publisher, counted of a kind.
 type kindCount struct {
 	Written    uint64            `json:"written"` // to spools
 	Bytes      uint64            `json:"bytes"`
@@ -46,13 +44,14 @@ type kindCount struct {
 
 // counts are those of all switches of a publisher.
 type counts struct {
-	Packets    uint64                `json:"packets"`
-	Left       uint64                `json:"packets_not_delivered"`
-	Kinds      map[string]*kindCount `json:"kinds"`
-	Retried    uint64                `json:"retried"`
-	Duplicates uint64                `json:"duplicates"` // that the stream knew already
-	Connects   uint64                `json:"connects"`
-	Behind     float64               `json:"behind_s"` // the longest time between a packet's and its carrying
+	Packets    uint64                           `json:"packets"`
+	Left       uint64                           `json:"packets_not_delivered"`
+	Kinds      map[string]*kindCount            `json:"kinds"`
+	Switches   map[uint32]map[string]*kindCount `json:"switches"` // the same by switch
+	Retried    uint64                           `json:"retried"`
+	Duplicates uint64                           `json:"duplicates"` // that the stream knew already
+	Connects   uint64                           `json:"connects"`
+	Behind     float64                          `json:"behind_s"` // the longest time between a packet's and its carrying
 }
 
 // liveSwitch is the record path of one switch.
@@ -74,21 +73,10 @@ func (w *writtenLog) Write(h *record.Header, encoded []byte) error {
 	if err := w.spool.Write(h, encoded); err != nil {
 		return err
 	}
-	_, err := w.log.Write(appendMark(nil, h.Kind, encoded))
+	m := markOf(h, encoded)
+	_, err := w.log.Write(m[:])
 	return err
 }
-
-// appendMark appends what a record is recognised by.
-func appendMark(b []byte, k record.Kind, encoded []byte) []byte {
-	sum := xxhash.Sum64(encoded)
-	b = append(b, byte(k))
-	for i := range 8 {
-		b = append(b, byte(sum>>(8*i)))
-	}
-	return b
-}
-
-const markBytes = 9
 
 // statuses is a source of what a switch says of itself, once a second.
 type statuses struct {
@@ -157,7 +145,7 @@ func (p *Publisher) run(ctx context.Context, lines <-chan string, end <-chan str
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	c := counts{Kinds: map[string]*kindCount{}}
+	c := counts{Kinds: map[string]*kindCount{}, Switches: map[uint32]map[string]*kindCount{}}
 	if err := p.publish(ctx, rows, paths, lines, &c); err != nil {
 		return err
 	}
@@ -284,24 +272,40 @@ func await(ctx context.Context, holds func() bool) error {
 func (c *counts) add(x *livePath) {
 	s := x.shipper.Status()
 	c.Retried, c.Duplicates, c.Connects = c.Retried+s.Retried, c.Duplicates+s.Duplicates, c.Connects+s.Connects
+	own := map[string]*kindCount{}
+	c.Switches[x.id] = own
 	of := func(k record.Kind) *kindCount {
-		n := c.Kinds[k.String()]
+		n := own[k.String()]
 		if n == nil {
 			n = &kindCount{Dropped: map[string]uint64{}}
-			c.Kinds[k.String()] = n
+			own[k.String()] = n
 		}
 		return n
 	}
 	for _, k := range collect.Kinds {
 		made, n := x.exporter.Counters(k), of(k)
-		n.Lost, n.OverBudget = n.Lost+made.Lost, n.OverBudget+made.OverBudget
+		n.Lost, n.OverBudget = made.Lost, made.OverBudget
 	}
 	for _, k := range x.spool.Counts() {
 		n := of(k.Kind)
-		n.Written, n.Bytes = n.Written+k.Spooled.Records, n.Bytes+k.Spooled.Bytes
-		n.Sent, n.Waiting = n.Sent+k.Sent.Records, n.Waiting+k.Waiting.Records
+		n.Written, n.Bytes, n.Sent, n.Waiting = k.Spooled.Records, k.Spooled.Bytes, k.Sent.Records, k.Waiting.Records
 		for _, d := range k.Dropped {
 			n.Dropped[d.Reason] += d.Records
 		}
+	}
+	for kind, n := range own {
+		if c.Kinds[kind] == nil {
+			c.Kinds[kind] = &kindCount{Dropped: map[string]uint64{}}
+		}
+		c.Kinds[kind].add(n)
+	}
+}
+
+// add adds what another switch counted.
+func (n *kindCount) add(o *kindCount) {
+	n.Written, n.Bytes, n.Lost, n.OverBudget = n.Written+o.Written, n.Bytes+o.Bytes, n.Lost+o.Lost, n.OverBudget+o.OverBudget
+	n.Sent, n.Waiting = n.Sent+o.Sent, n.Waiting+o.Waiting
+	for reason, k := range o.Dropped {
+		n.Dropped[reason] += k
 	}
 }

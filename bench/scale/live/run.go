@@ -95,7 +95,7 @@ func Run(ctx context.Context, c Config) (result *bench.Result, err error) {
 			return nil, fmt.Errorf("%s: %w", r.stepName(), err)
 		}
 	}
-	return r.result(), r.measured.fault(r.counts)
+	return r.result(), r.measured.fault()
 }
 
 func (r *run) stepName() string {
@@ -531,12 +531,12 @@ func (r *run) drain(ctx context.Context) error {
 		}
 		r.counts = append(r.counts, c)
 	}
-	_, alike, err := r.marks()
+	book, err := r.ledger()
 	if err != nil {
 		return err
 	}
 	for i := range collectors {
-		if err := r.awaitRead(ctx, i, alike); err != nil {
+		if err := r.awaitRead(ctx, i, book.alike); err != nil {
 			return err
 		}
 	}
