@@ -14,16 +14,43 @@ import (
 	"github.com/weirswitch/weir/bench"
 )
 
-// liveRun is what a kept run of weir bench scale --live measured.
+// liveRun is a kept result of weir bench scale --live.
 type liveRun struct {
-	Name              string // of the file
-	Machine           string
-	Switches          float64
-	Made, Unaccounted float64 // records
-	Server            taken   // each of them
-	Reader            taken   // the collector that was not killed, before questions began
-	Path, Heavy       float64 // medians of answers, in ms
-	Packets           float64 // per second
+	Name    string // of the file, without .json
+	Machine string
+	Of      map[string]float64 // by metric
+	Sources map[string]string  // what the rows say of themselves
+}
+
+// server is what each server took in, and reader what the collector that was not killed took in before questions began.
+func (r *liveRun) server() taken {
+	return taken{r.Of["records_per_second"], r.Of["bytes_per_second"], r.Of["cpu.servers"]}
+}
+
+func (r *liveRun) reader() taken {
+	return taken{r.Of["alone.records_per_second"], r.Of["alone.bytes_per_second"], r.Of["alone.cpu"]}
+}
+
+// older reports whether the result is of a version that did not measure what a collector takes without questions. Costs are not fitted to it.
+func (r *liveRun) older() bool { return r.Of["alone.cpu"] == 0 }
+
+// outcome is what became of the questions of a kind, in all phases.
+type outcome struct{ Right, Incomplete, Wrong, Refused int }
+
+func (o outcome) asked() int { return o.Right + o.Incomplete + o.Wrong + o.Refused }
+
+// outcome adds up what the rows of the phases say.
+func (r *liveRun) outcome(kind string) (all outcome, err error) {
+	for _, phase := range []string{"all_there", "server_killed", "collector_killed", "again"} {
+		var n int
+		var o outcome
+		text := r.Sources[kind+"_ms."+phase]
+		if _, err := fmt.Sscanf(text, "median of %d; %d right, %d incomplete, %d wrong, %d refused", &n, &o.Right, &o.Incomplete, &o.Wrong, &o.Refused); err != nil {
+			return all, fmt.Errorf("%s: %s says %q: %w", r.Name, kind, text, err)
+		}
+		all = outcome{all.Right + o.Right, all.Incomplete + o.Incomplete, all.Wrong + o.Wrong, all.Refused + o.Refused}
+	}
+	return all, nil
 }
 
 // taken is what a collector, or a server, took in per second and by how much of a core.
@@ -35,7 +62,7 @@ type costs struct{ Record, Byte float64 }
 // of is what so many records and bytes per second take, in cores.
 func (c costs) of(records, bytes float64) float64 { return c.Record*records + c.Byte*bytes }
 
-// readLive reads the results of a folder, those of the fewest switches first. Older ones, in which nothing says what a collector takes without questions, are left out.
+// readLive reads the results of a folder, those of the fewest switches first.
 func readLive(folder string) (all []liveRun, err error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil {
@@ -50,25 +77,14 @@ func readLive(folder string) (all []liveRun, err error) {
 		if err := json.Unmarshal(text, &r); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		of := map[string]float64{}
+		run := liveRun{Name: strings.TrimSuffix(filepath.Base(file), ".json"), Machine: r.Machine.CPU, Of: map[string]float64{}, Sources: map[string]string{}}
 		for _, row := range r.Rows {
-			of[row.Metric] = row.Value
+			run.Of[row.Metric], run.Sources[row.Metric] = row.Value, row.Source
 		}
-		if of["alone.cpu"] == 0 {
-			continue
-		}
-		all = append(all, liveRun{
-			Name: filepath.Base(file), Machine: r.Machine.CPU, Switches: of["switches"], Made: of["records.made"], Unaccounted: of["records.not_accounted"],
-			Server: taken{of["records_per_second"], of["bytes_per_second"], of["cpu.servers"]},
-			Reader: taken{of["alone.records_per_second"], of["alone.bytes_per_second"], of["alone.cpu"]},
-			Path:   of["path_ms"], Heavy: of["heavy_hitters_ms"], Packets: of["packets_per_second"],
-		})
-	}
-	if len(all) < 2 {
-		return nil, errors.New(folder + " has fewer than two results of weir bench scale --live --json, and two unknowns need as many")
+		all = append(all, run)
 	}
 	slices.SortFunc(all, func(a, b liveRun) int {
-		return cmp.Or(cmp.Compare(a.Switches, b.Switches), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Of["switches"], b.Of["switches"]), strings.Compare(a.Name, b.Name))
 	})
 	return all, nil
 }
@@ -100,12 +116,17 @@ func off(runs []taken, c costs) (sum float64) {
 	return sum
 }
 
-// takenBy are what servers and collectors took in all runs.
-func takenBy(runs []liveRun) (servers, readers []taken) {
+// takenBy are what servers and collectors took in the runs that costs are fitted to: two unknowns need two.
+func takenBy(runs []liveRun) (servers, readers []taken, err error) {
 	for i := range runs {
-		servers, readers = append(servers, runs[i].Server), append(readers, runs[i].Reader)
+		if r := &runs[i]; !r.older() {
+			servers, readers = append(servers, r.server()), append(readers, r.reader())
+		}
 	}
-	return servers, readers
+	if len(servers) < 2 {
+		return nil, nil, errors.New("fewer than two results of weir bench scale --live --json")
+	}
+	return servers, readers, nil
 }
 
 // worst is by how much of what was measured the costs are off at most.
@@ -114,14 +135,4 @@ func worst(runs []taken, c costs) (share float64) {
 		share = max(share, math.Abs(c.of(runs[i].Records, runs[i].Bytes)/runs[i].Cores-1))
 	}
 	return share
-}
-
-// collectorCores is what each collector of docs/scale.md has.
-const collectorCores = 2
-
-// loads are what a network makes servers and collectors do, by what was measured: cores of each of three servers, and of all collectors together, where each
-// has the records of its own region.
-func loads(n *need, server, reader costs) (servers, readers float64, collectors int) {
-	readers = reader.of(n.Records, n.Bytes)
-	return server.of(n.Records, n.Bytes), readers, max(1, int(math.Ceil(readers/collectorCores)))
 }

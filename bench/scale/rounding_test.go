@@ -2,8 +2,10 @@ package scale
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/weirswitch/weir/bench/netsim"
@@ -12,7 +14,7 @@ import (
 	sketch "github.com/weirswitch/weir/telemetry/disketch"
 )
 
-// TestRoundings shows what roundings cost and how much answers err, of several seeds and kinds. Its logs are bench/results/scale/rounding.txt and ratio.txt.
+// TestRoundings shows what roundings cost and how much answers err, of several seeds and kinds. Its log is bench/results/scale/whole.txt; rounding.txt and ratio.txt are those of earlier versions.
 func TestRoundings(t *testing.T) {
 	if os.Getenv("WEIR_ROUNDINGS") == "" {
 		t.Skip("it takes minutes: set WEIR_ROUNDINGS=1")
@@ -76,4 +78,59 @@ func theSizes(t *testing.T) (sizes [2]*transport.Distribution) {
 		sizes[i] = d
 	}
 	return sizes
+}
+
+// usefulSteps are the steps beyond which finer ones tell little, to which a budget of 1 MB/s rounds the records of the second.
+const usefulSteps = "1,25,12"
+
+// TestDocumentRounding: docs/scale.md has the errors by rounded cells that TestRoundings printed.
+func TestDocumentRounding(t *testing.T) {
+	text, err := os.ReadFile("../results/scale/whole.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type errors struct{ bytes, rows, checked, small, large, bias, heavy float64 }
+	found := map[string][]map[string]errors{} // by kind and seed
+	kind := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if line == sketch.CountSketch.String() || line == sketch.CountMin.String() || line == sketch.UnivMon.String() {
+			kind = line
+		} else if strings.HasPrefix(line, "seed ") && kind != sketch.UnivMon.String() {
+			found[kind] = append(found[kind], map[string]errors{})
+		} else if name, values, ok := strings.Cut(line, " "); ok && strings.Count(name, ",") == 2 {
+			var e errors
+			values = strings.Join(strings.Fields(values), " ")
+			if _, err := fmt.Sscanf(values, "%f; %f %f %f; %f %f; %f;", &e.bytes, &e.rows, &e.checked, &e.small, &e.large, &e.bias, &e.heavy); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			found[kind][len(found[kind])-1][name] = e
+		}
+	}
+	between := func(kind string, of func(whole, rounded *errors) float64) string {
+		low, high := math.Inf(1), math.Inf(-1)
+		for _, seed := range found[kind] {
+			whole, rounded := seed["0,0,0"], seed[usefulSteps]
+			low, high = min(low, of(&whole, &rounded)), max(high, of(&whole, &rounded))
+		}
+		return fmt.Sprintf("%.3g to %.3g", low, high)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| three seeds, steps %s | Count Sketch | Count-Min |\n|---|---|---|\n", usefulSteps)
+	for _, row := range []struct {
+		name string
+		of   func(whole, rounded *errors) float64
+	}{
+		{"kB of a record, whole cells, no candidates", func(a, _ *errors) float64 { return a.bytes }},
+		{"rounded", func(_, b *errors) float64 { return b.bytes }},
+		{"error of all flows, over that by whole cells", func(a, b *errors) float64 { return b.checked / a.checked }},
+		{"the same where answers are of the composition `rows`", func(a, b *errors) float64 { return b.rows / a.rows }},
+		{"of flows of 10 packets and less", func(a, b *errors) float64 { return b.small / a.small }},
+		{"relative, of flows of 1,000 packets and more", func(a, b *errors) float64 { return b.large / a.large }},
+		{"1 less F1 of heavy hitters, whole cells", func(a, _ *errors) float64 { return a.heavy }},
+		{"rounded", func(_, b *errors) float64 { return b.heavy }},
+	} {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", row.name, between(sketch.CountSketch.String(), row.of), between(sketch.CountMin.String(), row.of))
+	}
+	inDocument(t, "rounding", b.String())
 }

@@ -18,10 +18,10 @@ const (
 
 	collectorDigests = 200_000 // that a collector on two cores takes in a second
 	collectorRecords = 2_000   // of recordBytes
-	recordBytes      = 128 << 10
-	serverBytes      = 250e6 // that a NATS server writes to its disk in a second
-	replicas         = 3
-	epochs           = 100 // that are kept in memory
+	recordBytes      = 38_700  // of a fragment of 128 KiB, as weir bench collect encodes it
+	serverBytes      = 250e6   // that a NATS server is taken to write to its disk in a second
+	replicas         = 3       // copies of each record, on the servers of its region
+	epochs           = 100     // that are kept in memory
 	slice            = (1 << 30) / 1e9
 )
 
@@ -48,11 +48,11 @@ type need struct {
 	Records    float64 // per second, digests' too
 	Bytes      float64 // per second
 	DiskPerDay float64 // bytes, on all servers
-	Memory     float64 // bytes, of Epochs slices in collectors
-	Servers    int
-	// Regions, of which each has up to 16 collectors, Collectors in all; 0: not even a switch
+	Kept       float64 // bytes of epochs slices, as records are encoded
+	// Regions, of which each has its own stream on replicas servers and up to 16 collectors; Servers and Collectors are those of all. 0: not even a switch
 	// alone would be small enough a region.
 	Regions    int
+	Servers    int
 	Collectors int
 }
 
@@ -76,18 +76,15 @@ func needOf(n int, s setting, one *second) need {
 		need.Bytes = need.Digests*one.DigestBytes + batches*max(header, 0) + others
 	}
 	need.DiskPerDay = need.Bytes * 86400 * replicas
-	need.Memory = need.Bytes * slice * epochs
-	need.Servers = max(1, int(math.Ceil(need.Bytes*replicas/serverBytes)))
-	if need.Servers > 1 || n > 20 {
-		need.Servers = max(need.Servers, replicas)
-	}
+	need.Kept = need.Bytes * slice * epochs
 	for need.Regions = 1; need.Regions <= n; need.Regions++ {
 		share := math.Ceil(switches/float64(need.Regions)) / switches
 		// Every collector of a region takes all of its records but digests.
 		room := 1 - share*others/(collectorRecords*recordBytes)
 		want := math.Ceil(share * need.Digests / collectorDigests * one.PartitionExcess / max(room, 0.01))
-		if room > 0 && want <= record.Partitions {
-			need.Collectors = need.Regions * max(1, int(want))
+		// Each of its servers writes all of its records.
+		if room > 0 && want <= record.Partitions && share*need.Bytes <= serverBytes {
+			need.Servers, need.Collectors = need.Regions*replicas, need.Regions*max(1, int(want))
 			return need
 		}
 	}
@@ -140,7 +137,7 @@ func Run(_ context.Context, o bench.Options) (*bench.Result, error) {
 			value        float64
 		}{
 			{"digests_per_second", "digests/s", n.Digests}, {"records_per_second", "records/s", n.Records}, {"bytes_per_second", "bytes/s", n.Bytes},
-			{"disk_per_day", "bytes", n.DiskPerDay}, {"memory", "bytes", n.Memory}, {"servers", "servers", float64(n.Servers)}, {"regions", "regions", float64(n.Regions)},
+			{"disk_per_day", "bytes", n.DiskPerDay}, {"kept_100_slices", "bytes", n.Kept}, {"servers", "servers", float64(n.Servers)}, {"regions", "regions", float64(n.Regions)},
 			{"collectors", "collectors", float64(n.Collectors)},
 		} {
 			r.Add(name+row.metric, row.unit, row.value, n.Setting, bench.Neither)

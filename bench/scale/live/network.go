@@ -21,9 +21,14 @@ const (
 	elephantShare = 0.2
 	zipfSkew      = 1.1
 	packetBytes   = 200
-	ldsColumns    = 1024 // of a point: what the packets of a row fill
-	sketchBytes   = 16 << 10
-	sampleSize    = 2000
+)
+
+// What the systems of live switches have less than by default, so that this machine carries hundreds of switches, and their few packets fill it.
+const (
+	LDSColumns  = 1024 // of a point
+	LDSPoints   = 2    // of a switch
+	SketchBytes = 16 << 10
+	SampleSize  = 2000
 )
 
 // rowFlow is a flow of a row: those of most packets have the lowest numbers.
@@ -91,11 +96,11 @@ func (p *Publisher) network() (*rowsOfSwitches, error) {
 // liveSwitch is a switch at a place of its row, with all systems.
 func (c *Config) liveSwitch(id, place int) netsim.Switch {
 	sample, sketches, digests := oblivious.DefaultConfig(), disketch.DefaultConfig(), pint.DefaultConfig()
-	sample.Size, sample.EpochBits, sketches.EpochBits = sampleSize, c.EpochBits, c.EpochBits
-	sketches.Fragments[0].Memory = sketchBytes
+	sample.Size, sample.EpochBits, sketches.EpochBits = SampleSize, c.EpochBits, c.EpochBits
+	sketches.Fragments[0].Memory = SketchBytes
 	in, out := lds.DefaultConfig(), lds.DefaultConfig()
 	for _, l := range []*lds.Config{&in, &out} {
-		l.Columns, l.IntervalBits = ldsColumns, c.EpochBits
+		l.Columns, l.IntervalBits = LDSColumns, c.EpochBits
 	}
 	in.Ports, out.Ports = []string{"a"}, []string{"b"}
 	switch place {
