@@ -361,7 +361,17 @@ func (s *Store) With(parts []Elsewhere) *Store {
 	for i := range parts {
 		theirs[parts[i].Partition] = true
 	}
-	u.Batches, u.theirs = slices.DeleteFunc(slices.Clone(s.Batches), func(b Batch) bool { return theirs[int(b.Instance)] }), theirs
+	u.theirs = theirs
+	var gone [record.Partitions]bool
+	for partition := range theirs {
+		gone[partition] = true
+	}
+	u.Batches = make([]Batch, 0, len(s.Batches))
+	for i := range s.Batches {
+		if b := &s.Batches[i]; int(b.Instance) >= len(gone) || !gone[b.Instance] {
+			u.Batches = append(u.Batches, *b)
+		}
+	}
 	u.joined = nil
 	gaps := slices.DeleteFunc(slices.Clone(s.gaps()), func(g gap) bool { return theirs[int(g.partition)] })
 	u.left = slices.DeleteFunc(slices.Clone(s.left), func(l left) bool { return l.of == OfDigests && theirs[int(l.origin.Instance)] })

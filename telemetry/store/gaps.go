@@ -78,8 +78,15 @@ type gap struct {
 
 // sent is a batch as others of its sender see it.
 type sent struct {
-	*Origin
-	*pint.Digests
+	sender
+	Window
+	sequence uint64
+	before   uint64 // digests that were sent before
+	digests  uint64
+}
+
+func sentOf(o *Origin, d *pint.Digests) sent {
+	return sent{sender{o.Switch, o.Instance, d.Boot}, o.Window, d.Sequence, d.Sent, uint64(d.Len())}
 }
 
 // gaps finds which numbers of batches are missing, with the digests that were in them.
@@ -94,51 +101,51 @@ func (s *Store) gaps() []gap {
 }
 
 func (s *Store) findGaps() (found []gap) {
-	bySender := map[sender]*[]sent{}
-	var list *[]sent
+	bySender := map[sender]*[]*sent{}
+	var list *[]*sent
 	var last sender
-	note := func(b sent) {
-		from := sender{b.Switch, b.Instance, b.Boot}
-		if list == nil || from != last { // batches of a sender mostly come one behind the other
-			if list, last = bySender[from], from; list == nil {
-				list = new([]sent)
-				bySender[from] = list
+	note := func(b *sent) {
+		if list == nil || b.sender != last { // batches of a sender mostly come one behind the other
+			if list, last = bySender[b.sender], b.sender; list == nil {
+				list = new([]*sent)
+				bySender[last] = list
 			}
 		}
 		*list = append(*list, b)
 	}
 	for _, part := range s.sent {
-		for _, e := range part {
-			note(sent{&e.origin, e.batch})
+		for i := range part {
+			note(&part[i])
 		}
 	}
 	if s.sent == nil {
 		for i := range s.Batches {
-			note(sent{&s.Batches[i].Origin, s.Batches[i].Digests})
+			b := sentOf(&s.Batches[i].Origin, s.Batches[i].Digests)
+			note(&b)
 		}
 	}
-	for from, list := range bySender {
-		found = append(found, s.gapsOf(from, *list)...)
+	for _, list := range bySender {
+		found = append(found, s.gapsOf(*list)...)
 	}
 	return found
 }
 
 // gapsOf finds the gaps of one sender, and puts its batches in order.
-func (s *Store) gapsOf(from sender, list []sent) (found []gap) {
-	bySequence := func(a, b sent) int { return cmp.Compare(a.Sequence, b.Sequence) }
+func (s *Store) gapsOf(list []*sent) (found []gap) {
+	bySequence := func(a, b *sent) int { return cmp.Compare(a.sequence, b.sequence) }
 	if !slices.IsSortedFunc(list, bySequence) { // as they are if they came as they were sent
 		slices.SortFunc(list, bySequence)
 	}
 	for i := 1; i < len(list); i++ {
-		a, b := &list[i-1], &list[i]
-		lost := b.Sequence - a.Sequence
+		a, b := list[i-1], list[i]
+		lost := b.sequence - a.sequence
 		// At the edge of what is kept, one between them may have had to make room.
-		if lost <= 1 || s.edge(from.sw, min(a.From, b.From)) {
+		if lost <= 1 || s.edge(a.sw, min(a.From, b.From)) {
 			continue
 		}
-		g := gap{sender: from, Window: Window{min(a.From, b.From), max(a.To, b.To)}, records: lost - 1}
-		if before := a.Sent + uint64(a.Len()); b.Sent > before {
-			g.digests = b.Sent - before
+		g := gap{sender: a.sender, Window: Window{min(a.From, b.From), max(a.To, b.To)}, records: lost - 1}
+		if before := a.before + a.digests; b.before > before {
+			g.digests = b.before - before
 		}
 		found = append(found, g)
 	}

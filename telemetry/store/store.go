@@ -117,7 +117,7 @@ type Store struct {
 	known  map[identity][]known
 	names  map[uint32]string
 	// Of a view: the digests' records of all times, and what had to make room.
-	sent     [][]*entry
+	sent     [][]sent
 	entries  [][]*entry // those that were taken
 	evicted  []eviction
 	keptFrom int64 // slices before had to make room

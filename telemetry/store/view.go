@@ -54,8 +54,8 @@ type secondView struct {
 	removed uint64   // of these
 	rules   *rules   // by which it was made
 	entries []*entry // in order, those that are taken
-	sent    []*entry
-	lists   Store // of the entries, and what was left out: a view copies these and need not read each entry
+	sent    []sent   // of all digests, also those that are left out
+	lists   Store    // of the entries, and what was left out: a view copies these and need not read each entry
 }
 
 // rules say which records views leave out.
@@ -231,7 +231,7 @@ func (p *secondPart) extend(r *rules) *secondView {
 		fresh.list(e)
 	}
 	v.entries = merge(p.made.entries, list, (*entry).compare)
-	v.sent = slices.Concat(append([][]*entry{p.made.sent}, fresh.sent...)...)
+	v.sent = slices.Concat(append([][]sent{p.made.sent}, fresh.sent...)...)
 	fresh.sent, fresh.left = nil, slices.Concat(old.left, fresh.left)
 	fresh.Samples = merge(old.Samples, fresh.Samples, func(a, b Sample) int { return a.compare(&b.Origin) })
 	fresh.Points = merge(old.Points, fresh.Points, func(a, b Point) int { return a.compare(&b.Origin) })
@@ -280,7 +280,11 @@ func (s *Store) pick(parts []bucketPart, w Window, r *rules) (list []*entry) {
 	for i := range parts {
 		b := &parts[i]
 		if len(b.digests) > 0 {
-			s.sent = append(s.sent, b.digests)
+			all := make([]sent, len(b.digests))
+			for i, e := range b.digests {
+				all[i] = sentOf(&e.origin, e.batch)
+			}
+			s.sent = append(s.sent, all)
 		}
 		for _, e := range b.entries {
 			if w != (Window{}) && !e.origin.Overlaps(w) {
