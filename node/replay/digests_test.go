@@ -35,7 +35,7 @@ func TestDigests(t *testing.T) {
 	plan := pintplan.Default()
 	n := 0
 	for i := range s.Batches {
-		if b := &s.Batches[i]; b.Name != "s3" || b.Plan != plan.ID || b.Missed != 0 {
+		if b := s.Batches[i]; b.Name != "s3" || b.Plan != plan.ID || b.Missed != 0 {
 			t.Fatalf("%+v: %d digests of plan %d", b.Origin, b.Len(), b.Plan)
 		}
 		n += s.Batches[i].Len()

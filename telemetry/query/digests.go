@@ -107,7 +107,7 @@ func (e *Engine) batches(w store.Window, partition int) *batches {
 func sortBatches(s *store.Store, w store.Window, partition int) *batches {
 	b := &batches{Window: w, by: map[batchPlace][]*store.Batch{}, notes: map[batchPlace][]*store.Batch{}, sinks: map[uint32]bool{}}
 	for i := range s.Batches {
-		x := &s.Batches[i]
+		x := s.Batches[i]
 		if x.Overlaps(w) && !x.Loop && (partition == anyPartition || int(x.Instance) == partition) {
 			at := batchPlace{planID{x.Plan, x.Hash}, x.Instance}
 			b.by[at] = append(b.by[at], x)

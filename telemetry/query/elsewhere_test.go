@@ -23,7 +23,7 @@ const members = 4
 func divided(whole *store.Store) (list [members]*store.Store) {
 	for i := range list {
 		own := *whole
-		own.Batches = slices.DeleteFunc(slices.Clone(whole.Batches), func(b store.Batch) bool { return int(b.Instance)%members != i })
+		own.Batches = slices.DeleteFunc(slices.Clone(whole.Batches), func(b *store.Batch) bool { return int(b.Instance)%members != i })
 		own.Freeze()
 		list[i] = &own
 	}

@@ -117,7 +117,7 @@ func (e *Engine) pairs() map[pint.FlowKey][]pint.FlowKey {
 		}
 	}
 	for i := range e.Store.Batches {
-		b := &e.Store.Batches[i]
+		b := e.Store.Batches[i]
 		if b.Loop {
 			continue
 		}

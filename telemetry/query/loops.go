@@ -92,7 +92,7 @@ func (e *Engine) loopReports(q *Question) (*loopReports, error) {
 	window, limit := e.window(), e.Limits.orDefaults().Candidates
 	partition, one := e.partition(q)
 	for i := range e.Store.Batches {
-		b := &e.Store.Batches[i]
+		b := e.Store.Batches[i]
 		if !b.Loop || !b.Overlaps(window) || one && int(b.Instance) != partition {
 			continue
 		}

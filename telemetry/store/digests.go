@@ -18,7 +18,7 @@ func (b *Batch) compare(o *Batch) int {
 func (s *Store) Digests(flow pint.FlowKey, plan uint16) (all []pint.Record) {
 	partition := uint16(flow.Partition(record.Partitions))
 	for i := range s.Batches {
-		b := &s.Batches[i]
+		b := s.Batches[i]
 		if b.Instance != partition || b.Plan != plan || b.Loop {
 			continue
 		}
@@ -43,7 +43,7 @@ type Flow struct {
 func (s *Store) Flows(plan uint16) []Flow {
 	count := map[pint.FlowKey]int{}
 	for i := range s.Batches {
-		b := &s.Batches[i]
+		b := s.Batches[i]
 		if b.Plan != plan || b.Loop {
 			continue
 		}

@@ -98,7 +98,7 @@ func (s *Store) partitions() *partitions {
 	found, _ := s.Remember(partitionsKey{}, func() (any, int64, error) { // which never fails
 		by := new(partitions)
 		for i := range s.Batches {
-			if b := &s.Batches[i]; int(b.Instance) < len(by) {
+			if b := s.Batches[i]; int(b.Instance) < len(by) {
 				by[b.Instance] = append(by[b.Instance], b)
 			}
 		}
@@ -275,7 +275,7 @@ type Elsewhere struct {
 	Unreached string
 	// KeptFrom is from when on the other store has all records; 0: it has all that there are.
 	KeptFrom int64
-	batches  []Batch
+	batches  []*Batch
 	entries  []*entry // of batches
 }
 
@@ -296,7 +296,7 @@ func (e *Elsewhere) Add(b []byte) (bytes int64, err error) {
 		if outcome != Taken {
 			return bytes, fmt.Errorf("%w: a record is %v", errPart, outcome)
 		}
-		e.batches = append(e.batches, Batch{x.origin, x.batch})
+		e.batches = append(e.batches, x.batch)
 		e.entries = append(e.entries, x)
 		bytes += x.bytes
 		b = rest
@@ -366,10 +366,10 @@ func (s *Store) With(parts []Elsewhere) *Store {
 	for partition := range theirs {
 		gone[partition] = true
 	}
-	u.Batches = make([]Batch, 0, len(s.Batches))
+	u.Batches = make([]*Batch, 0, len(s.Batches))
 	for i := range s.Batches {
-		if b := &s.Batches[i]; int(b.Instance) >= len(gone) || !gone[b.Instance] {
-			u.Batches = append(u.Batches, *b)
+		if b := s.Batches[i]; int(b.Instance) >= len(gone) || !gone[b.Instance] {
+			u.Batches = append(u.Batches, b)
 		}
 	}
 	u.joined = nil
@@ -384,7 +384,7 @@ func (s *Store) With(parts []Elsewhere) *Store {
 	}
 	u.evicted, u.elsewhere, u.heard, u.unreached = slices.Clone(s.evicted), nil, nil, nil
 	holders := map[string]bool{}
-	var batches []Batch
+	var batches []*Batch
 	for i := range parts {
 		p := &parts[i]
 		if p.Unreached != "" {
@@ -398,16 +398,15 @@ func (s *Store) With(parts []Elsewhere) *Store {
 		gaps = append(gaps, p.gaps()...)
 		u.take(p, holders)
 	}
-	inOrder := func(a, b Batch) int { return a.compare(&b) }
-	if slices.IsSortedFunc(u.Batches, inOrder) { // as those of a view are
-		slices.SortStableFunc(batches, inOrder)
-		u.Batches = merge(u.Batches, batches, inOrder)
+	if slices.IsSortedFunc(u.Batches, (*Batch).compare) { // as those of a view are
+		slices.SortStableFunc(batches, (*Batch).compare)
+		u.Batches = merge(u.Batches, batches, (*Batch).compare)
 	} else {
 		u.Batches = append(u.Batches, batches...)
-		slices.SortStableFunc(u.Batches, inOrder)
+		slices.SortStableFunc(u.Batches, (*Batch).compare)
 	}
 	// A page may come twice where a collector left in between.
-	u.Batches = slices.CompactFunc(u.Batches, func(a, b Batch) bool { return a.compare(&b) == 0 && a.Plan == b.Plan && a.Loop == b.Loop })
+	u.Batches = slices.CompactFunc(u.Batches, func(a, b *Batch) bool { return a.compare(b) == 0 && a.Plan == b.Plan && a.Loop == b.Loop })
 	slices.SortFunc(u.unreached, func(a, b Missing) int { return cmp.Compare(a.Instance, b.Instance) })
 	u.memo = &memo{gaps: func() []gap { return gaps }}
 	return u

@@ -30,7 +30,7 @@ func TestPartPages(t *testing.T) {
 		w := Window{From: 20 << 20, To: 250 << 20}
 		want := 0
 		for i := range s.Batches {
-			if b := &s.Batches[i]; int(b.Instance) == partition && b.Overlaps(w) {
+			if b := s.Batches[i]; int(b.Instance) == partition && b.Overlaps(w) {
 				want++
 			}
 		}
@@ -47,7 +47,7 @@ func TestPartPages(t *testing.T) {
 				}
 				if view == s { // from now on there is another record, before all others
 					later := *s
-					later.Batches = append([]Batch{}, s.Batches...)
+					later.Batches = append([]*Batch{}, s.Batches...)
 					later.AddBytes(partBatch(t, 1, 77))
 					later.Sort()
 					later.Freeze()

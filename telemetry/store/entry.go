@@ -89,7 +89,7 @@ type entry struct {
 
 	point  *Point
 	sketch *disketch.Prepared
-	batch  *pint.Digests
+	batch  *Batch
 	status []byte
 }
 
@@ -224,7 +224,7 @@ func (e *entry) readDigests(body []byte) (size int, ok bool) {
 			}
 		}
 	}
-	e.of, e.batch, e.boot, e.sequence = OfDigests, &b, b.Boot, b.Sequence
+	e.of, e.batch, e.boot, e.sequence = OfDigests, &Batch{e.origin, &b}, b.Boot, b.Sequence
 	return b.Bytes(), true
 }
 

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"github.com/weirswitch/weir/telemetry/pint"
 )
 
 // eviction is what had to make room at once.
@@ -85,8 +83,8 @@ type sent struct {
 	digests  uint64
 }
 
-func sentOf(o *Origin, d *pint.Digests) sent {
-	return sent{sender{o.Switch, o.Instance, d.Boot}, o.Window, d.Sequence, d.Sent, uint64(d.Len())}
+func sentOf(b *Batch) sent {
+	return sent{sender{b.Switch, b.Instance, b.Boot}, b.Window, b.Sequence, b.Sent, uint64(b.Len())}
 }
 
 // gaps finds which numbers of batches are missing, with the digests that were in them.
@@ -120,7 +118,7 @@ func (s *Store) findGaps() (found []gap) {
 	}
 	if s.sent == nil {
 		for i := range s.Batches {
-			b := sentOf(&s.Batches[i].Origin, s.Batches[i].Digests)
+			b := sentOf(s.Batches[i])
 			note(&b)
 		}
 	}

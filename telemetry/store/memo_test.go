@@ -12,13 +12,13 @@ import (
 // digests with those that headers tell.
 func slowMissing(s *Store, w Window) (records, digests uint64) {
 	for i := range s.Batches {
-		a := &s.Batches[i]
+		a := s.Batches[i]
 		if a.Overlaps(w) {
 			digests += a.Missed
 		}
 		var next *Batch
 		for j := range s.Batches {
-			b := &s.Batches[j]
+			b := s.Batches[j]
 			same := a.Switch == b.Switch && a.Instance == b.Instance && a.Boot == b.Boot
 			if same && b.Sequence > a.Sequence && (next == nil || b.Sequence < next.Sequence) {
 				next = b

@@ -108,7 +108,7 @@ type Store struct {
 	Samples   []Sample
 	Points    []Point
 	Fragments []Fragment
-	Batches   []Batch
+	Batches   []*Batch
 	Statuses  []Status
 	// Sketches has the bodies of the fragments' records.
 	Sketches disketch.Records
@@ -205,7 +205,7 @@ func (s *Store) list(e *entry) {
 	case e.point != nil:
 		s.Points = append(s.Points, *e.point)
 	case e.batch != nil:
-		s.Batches = append(s.Batches, Batch{e.origin, e.batch})
+		s.Batches = append(s.Batches, e.batch)
 	case e.status != nil:
 		s.Statuses = append(s.Statuses, Status{e.origin, e.status})
 	case e.sketch != nil:
@@ -225,7 +225,7 @@ func (s *Store) Sort() {
 	slices.SortStableFunc(s.Samples, func(a, b Sample) int { return a.compare(&b.Origin) })
 	slices.SortStableFunc(s.Points, func(a, b Point) int { return a.compare(&b.Origin) })
 	slices.SortStableFunc(s.Fragments, func(a, b Fragment) int { return a.compare(&b.Origin) })
-	slices.SortStableFunc(s.Batches, func(a, b Batch) int { return a.compare(&b) })
+	slices.SortStableFunc(s.Batches, (*Batch).compare)
 	slices.SortStableFunc(s.Statuses, func(a, b Status) int { return a.compare(&b.Origin) })
 }
 

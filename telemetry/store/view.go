@@ -236,7 +236,7 @@ func (p *secondPart) extend(r *rules) *secondView {
 	fresh.Samples = merge(old.Samples, fresh.Samples, func(a, b Sample) int { return a.compare(&b.Origin) })
 	fresh.Points = merge(old.Points, fresh.Points, func(a, b Point) int { return a.compare(&b.Origin) })
 	fresh.Fragments = merge(old.Fragments, fresh.Fragments, func(a, b Fragment) int { return a.compare(&b.Origin) })
-	fresh.Batches = merge(old.Batches, fresh.Batches, func(a, b Batch) int { return a.compare(&b) })
+	fresh.Batches = merge(old.Batches, fresh.Batches, (*Batch).compare)
 	fresh.Statuses = merge(old.Statuses, fresh.Statuses, func(a, b Status) int { return a.compare(&b.Origin) })
 	return v
 }
@@ -282,7 +282,7 @@ func (s *Store) pick(parts []bucketPart, w Window, r *rules) (list []*entry) {
 		if len(b.digests) > 0 {
 			all := make([]sent, len(b.digests))
 			for i, e := range b.digests {
-				all[i] = sentOf(&e.origin, e.batch)
+				all[i] = sentOf(e.batch)
 			}
 			s.sent = append(s.sent, all)
 		}
@@ -315,7 +315,7 @@ func (s *Store) join(all []*secondView) bool {
 		batches, statuses = batches+len(o.Batches), statuses+len(o.Statuses)
 	}
 	s.Samples, s.Points, s.Fragments = make([]Sample, 0, samples), make([]Point, 0, points), make([]Fragment, 0, fragments)
-	s.Batches, s.Statuses = make([]Batch, 0, batches), make([]Status, 0, statuses)
+	s.Batches, s.Statuses = make([]*Batch, 0, batches), make([]Status, 0, statuses)
 	for _, v := range all {
 		o := &v.lists
 		if !s.Sketches.Join(&o.Sketches) {

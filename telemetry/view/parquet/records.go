@@ -181,7 +181,10 @@ type digestRow struct {
 
 func digests(s *store.Store, in store.Window) *table {
 	return tableOf("records.digests", func(yield func(digestRow) bool) {
-		for b := range overlapping(s.Batches, in, func(b *store.Batch) *store.Origin { return &b.Origin }) {
+		for _, b := range s.Batches {
+			if !b.Overlaps(in) {
+				continue
+			}
 			row := digestRow{originColumns: columnsOfOrigin(&b.Origin), Plan: b.Plan, Loop: b.Loop}
 			for _, run := range b.All() {
 				for i := range run {

@@ -136,7 +136,7 @@ func rowsOf(s *store.Store, kind string, in store.Window) (rows []object) {
 		}
 	case "digests":
 		for i := range s.Batches {
-			b := &s.Batches[i]
+			b := s.Batches[i]
 			for k := range b.Digests.Flows() {
 				for _, d := range b.AppendFlow(nil, k) {
 					origin(&b.Origin, object{"plan": 1., "loop": false, "flow": query.FormatKey(query.Key(d.Flow)), "packet_id": float64(d.ID),
