@@ -124,7 +124,7 @@ func TestDocumentRounding(t *testing.T) {
 		{"kB of a record, whole cells, no candidates", func(a, _ *errors) float64 { return a.bytes }},
 		{"rounded", func(_, b *errors) float64 { return b.bytes }},
 		{"error of all flows, over that by whole cells", func(a, b *errors) float64 { return b.checked / a.checked }},
-		{"the same where answers are of the composition `rows`", func(a, b *errors) float64 { return b.rows / a.rows }},
+		{"the same, by medians of rows instead of the default composition", func(a, b *errors) float64 { return b.rows / a.rows }},
 		{"of flows of 10 packets and less", func(a, b *errors) float64 { return b.small / a.small }},
 		{"relative, of flows of 1,000 packets and more", func(a, b *errors) float64 { return b.large / a.large }},
 		{"1 less F1 of heavy hitters, whole cells", func(a, _ *errors) float64 { return a.heavy }},

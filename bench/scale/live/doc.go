@@ -6,5 +6,5 @@
 //
 // Servers, collectors and publishers are processes, so that a kill is one. The packets of a publisher's network are simulated; whatever is
 // behind them, from the stages to the connection, is what a switch runs. At the end each record that was written to a spool is looked for in the stream:
-// it is there once, or a switch counts it as dropped or as waiting.
+// it is there once, or its switch counts it as dropped or as waiting, kind by kind.
 package live

@@ -25,6 +25,7 @@ import (
 	"github.com/weirswitch/weir/telemetry/jetstream"
 	"github.com/weirswitch/weir/telemetry/query"
 	"github.com/weirswitch/weir/telemetry/record"
+	"github.com/weirswitch/weir/telemetry/status"
 )
 
 // metric reads a metric without labels of a collector; -1: it does not show it.
@@ -347,40 +348,101 @@ func TestFullArchive(t *testing.T) {
 	eachOnce(t, folder, "pint", d.next)
 }
 
-// BenchmarkColdStart starts a collector whose stream has a day of records: two batches of 20 digests each second. Once it has an archive that has
-// all but the last seconds, once none.
-func BenchmarkColdStart(b *testing.B) {
-	records := uint64(2 * 86400)
-	if testing.Short() {
-		records = 2000
+// coldSwitches are those of BenchmarkColdStart, of which each has a record of each of coldKinds in each coldEvery.
+const (
+	coldSwitches = 20
+	coldEvery    = 28 << 30 // ns: 30 s, one epoch of a second in 28
+	coldKinds    = 3
+)
+
+// coldRecords writes such records of some ticks to the spools of the switches: a status of four ports, a Count Sketch of 4 KiB that has counted 100 flows, and a batch of 20 digests.
+func coldRecords(b *testing.B, base int64, ticks int, spools *[coldSwitches]*export.Spool) {
+	b.Helper()
+	const epochBits, flows = 30, 100
+	var sinks [coldSwitches]digests
+	var counters [coldSwitches]*sketches.Counter
+	var fragments [coldSwitches]*sketches.Fragment
+	for i := range sinks {
+		sinks[i] = digests{sw: uint32(i + 1), base: base, every: coldEvery}
+		var err error
+		if fragments[i], err = sketches.NewFragment(sketches.Config{ID: sketches.ID{Switch: uint64(i + 1)}, Kind: sketches.CountSketch, Memory: 4 << 10, Epochs: epochBits}); err != nil {
+			b.Fatal(err)
+		}
+		if counters[i], err = fragments[i].NewCounter(); err != nil {
+			b.Fatal(err)
+		}
 	}
+	write := func(i int, h *record.Header, body func([]byte) ([]byte, error)) {
+		h.Switch, h.Name = uint32(i+1), fmt.Sprint("s", i+1)
+		encoded, err := record.Append(nil, h, body)
+		if err == nil {
+			err = spools[i].Write(h, encoded)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	for tick := range ticks {
+		at := base + int64(tick)*coldEvery
+		for i := range coldSwitches {
+			st := &status.Status{Time: at + 1<<epochBits, Boot: 7, Program: "test"}
+			for port := range 4 {
+				n := uint64(tick) * 1e6
+				st.Ports = append(st.Ports, status.Port{Number: uint32(port), Name: fmt.Sprint("p", port), Up: true, Received: n, ReceivedBytes: 800 * n, Transmitted: n, TransmittedBytes: 800 * n})
+			}
+			write(i, &record.Header{Kind: record.Status, Start: at, Span: 1 << epochBits, Partial: true}, st.AppendBinary)
+			counters[i].Begin(fragments[i].Begin(uint64(at)>>epochBits), 0)
+			for flow := range uint64(flows) {
+				counters[i].Add(flow+uint64(tick), 1+int64(flow), false)
+			}
+			write(i, &record.Header{Kind: record.DiSketch, Start: at, Span: 1 << epochBits}, counters[i].Record().AppendBinary)
+			h, encoded := sinks[i].batch(b)
+			if err := spools[i].Write(h, encoded); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+// BenchmarkColdStart starts a collector whose stream has 172,800 records of 20 switches: a status, a small sketch and a batch of 20 digests of each in 30 s, for a day. That is not a day of
+// such a network, whose switches have records of all kinds and slices: within the default budget 20 switches make as many in six minutes. Once the collector has an archive that has
+// all but the last seconds, once none. With -short there are fewer.
+func BenchmarkColdStart(b *testing.B) {
+	ticks := 24 * 3600 / 30
+	if testing.Short() {
+		ticks = 34
+	}
+	records := float64(ticks * coldSwitches * coldKinds)
 	bed := newCollectBed(b, "", fmt.Sprintf("[archive]\nurl = %q\nflush = \"1s\"\nrecent = \"1s\"\n", "file://"+filepath.Join(b.TempDir(), "archive")))
 	bed.start(b)
-	spool, shipper := sender(b, jetstream.Options{Servers: []string{"nats://" + bed.nats}, Inbox: jetstream.Acks(1)})
-	d := &digests{sw: 1, base: clock.Kernel.TAI() - int64(24*time.Hour), every: int64(time.Second) / 2}
-	for d.next < records {
-		d.write(b, spool, min(d.next+10_000, records))
-		awaitState(b, "records to be sent", func() (string, bool) {
-			return fmt.Sprint(shipper.Status()), pintCounts(spool).Sent.Records+20_000 > d.next
+	var spools [coldSwitches]*export.Spool
+	for i := range spools {
+		spools[i], _ = sender(b, jetstream.Options{Servers: []string{"nats://" + bed.nats}, Inbox: jetstream.Acks(uint32(i + 1))})
+	}
+	base := (clock.Kernel.TAI() - int64(ticks+1)*coldEvery) >> 30 << 30
+	coldRecords(b, base, ticks, &spools)
+	for part := range 10 { // each has the time of one wait
+		awaitState(b, "all to be archived", func() (string, bool) {
+			n := bed.metric(b, "weir_collect_archive_records_total")
+			return fmt.Sprint(n), n >= records*float64(part+1)/10
 		})
 	}
-	awaitState(b, "all to be archived", func() (string, bool) {
-		n := bed.metric(b, "weir_collect_archive_records_total")
-		return fmt.Sprint(n), n == float64(records)
-	})
+	bytes := bed.metric(b, "weir_collect_archive_record_bytes_total")
 	bed.stop(b)
 	b.Run("archive", func(b *testing.B) {
 		for b.Loop() {
 			bed.start(b)
 			bed.kill()
 		}
+		b.ReportMetric(records, "records")
+		b.ReportMetric(bytes/1e6, "MB")
 	})
 	bed.start(b)
-	flow := query.FormatKey(query.Key(digestFlow(3)))
-	for _, q := range []query.Question{{Kind: query.KindLatency, Flow: flow}, {Kind: query.KindLatency}} {
-		q.Start = d.base + int64(records/2)*d.every
+	flow := query.FormatKey(query.Key(digestFlow(uint64(ticks/2) + 3)))
+	for _, q := range []query.Question{{Kind: query.KindLatency, Flow: flow}, {Kind: query.KindLatency}, {Kind: query.KindNetwork}} {
+		q.Start = base + int64(ticks/2)*coldEvery
 		q.End = q.Start + int64(time.Hour)
-		b.Run("hour/flow="+q.Flow, func(b *testing.B) {
+		b.Run(fmt.Sprintf("hour/%s/one=%v", q.Kind, q.Flow != ""), func(b *testing.B) {
 			for b.Loop() {
 				if _, err := bed.client.Ask(b.Context(), &q); err != nil {
 					b.Fatal(err)
