@@ -25,8 +25,8 @@ type ArchiveStatus struct {
 	// Rollups are those that are there, RollupsDue those that are to be made, where this collector makes them.
 	Rollups, RollupsDue int
 	RollupBytes         int64
-	// RolledUp were made for the first time, RolledUpAgain because records came late; RollupsDeleted by retention.
-	RolledUp, RolledUpAgain, RollupsDeleted uint64
+	// RolledUp were made for the first time, RolledUpAgain because records came late; of RollupsCut some records were deleted before; retention deleted RollupsDeleted.
+	RolledUp, RolledUpAgain, RollupsCut, RollupsDeleted uint64
 	// Lag is how long the oldest record that is read and not archived has been waiting; 0: there is none.
 	Lag time.Duration
 }

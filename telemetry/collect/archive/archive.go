@@ -55,7 +55,9 @@ type Archive struct {
 		there, due int
 		bytes      int64
 	}
-	current int64 // when the stream was made that is read now, ns since 1970; 0: it is not known
+	deleted []span // of files that are not there any more, merged, in order; where roll-ups are made
+	fresh   []span // of these: what roll-ups do not know yet
+	current int64  // when the stream was made that is read now, ns since 1970; 0: it is not known
 	ownership
 
 	counts counts
@@ -63,7 +65,7 @@ type Archive struct {
 
 // counts are those of collect.ArchiveStatus.
 type counts struct {
-	records, bytes, files, fileBytes, skipped, lost, failures, deleted, gone, broken, read, rolled, rolledAgain, rollupsDeleted atomic.Uint64
+	records, bytes, files, fileBytes, skipped, lost, failures, deleted, gone, broken, read, rolled, rolledAgain, rollupsCut, rollupsDeleted atomic.Uint64
 }
 
 // The pauses between attempts.
@@ -102,7 +104,7 @@ func (a *Archive) Status() collect.ArchiveStatus {
 		Records: a.counts.records.Load(), RecordBytes: a.counts.bytes.Load(), WrittenFiles: a.counts.files.Load(), WrittenBytes: a.counts.fileBytes.Load(),
 		Skipped: a.counts.skipped.Load(), Lost: a.counts.lost.Load(), Failures: a.counts.failures.Load(), Deleted: a.counts.deleted.Load(),
 		Read: a.counts.read.Load(), Broken: a.counts.broken.Load(), Gone: a.counts.gone.Load(),
-		RolledUp: a.counts.rolled.Load(), RolledUpAgain: a.counts.rolledAgain.Load(), RollupsDeleted: a.counts.rollupsDeleted.Load(),
+		RolledUp: a.counts.rolled.Load(), RolledUpAgain: a.counts.rolledAgain.Load(), RollupsCut: a.counts.rollupsCut.Load(), RollupsDeleted: a.counts.rollupsDeleted.Load(),
 	}
 	s.Files, s.Bytes = a.index.size()
 	a.mu.Lock()
@@ -207,7 +209,7 @@ func (a *Archive) Run(ctx context.Context) {
 	close(a.listed)
 	var beside sync.WaitGroup
 	beside.Go(func() { a.retain(ctx) })
-	if a.config.RollUp != nil && a.config.Rollups.On() {
+	if a.rollsUp() {
 		beside.Go(func() { a.rollUp(ctx) })
 	}
 	defer beside.Wait()

@@ -114,6 +114,10 @@ func (a *Archive) forget(f File) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.damaged, f.Name())
+	if a.rollsUp() && !f.wide() {
+		a.deleted = withSpan(a.deleted, span{f.From, f.To})
+		a.fresh = withSpan(a.fresh, span{f.From, f.To})
+	}
 }
 
 // failingReader notes that an object could not be read, which says nothing of its content.

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/weirswitch/weir/pipeline/clock"
+	"github.com/weirswitch/weir/telemetry/collect"
 )
 
 // Rollup is a coarse interval of time, in ns since 1970: the tables about it, and about the fine intervals in it, are made together.
@@ -55,6 +56,7 @@ type rollup struct {
 	bytes  int64
 	marked bool  // it is whole
 	empty  bool  // there were no records
+	cut    bool  // some of its records were deleted before it was made
 	asOf   int64 // when the newest file of its records came; 0: not known
 	since  int64 // the same of the oldest one
 }
@@ -129,6 +131,7 @@ func (a *Archive) rollUp(ctx context.Context) {
 	for {
 		if !a.Owns().Has(0) {
 			all = nil // another collector may make some
+			a.takeDeleted()
 		} else {
 			err := a.rollUpDue(ctx, &all)
 			if ctx.Err() != nil {
@@ -157,6 +160,7 @@ func (a *Archive) rollUpDue(ctx context.Context, all **rollups) (err error) {
 	var errs []error
 	tried := map[Rollup]bool{}
 	for {
+		a.noteCut(*all, time.Now())
 		due := slices.DeleteFunc(a.due(ctx, *all, time.Now()), func(r Rollup) bool { return tried[r] })
 		if len(due) == 0 {
 			break
@@ -194,13 +198,10 @@ func (a *Archive) noteRollups(all *rollups, due int) {
 	a.rolled.there, a.rolled.bytes, a.rolled.due = whole, all.bytes, due
 }
 
-// due lists the coarse intervals of which records are archived and which have no roll-ups, or some from before records came late; the newest first.
-func (a *Archive) due(ctx context.Context, all *rollups, now time.Time) (list []Rollup) {
-	c := &a.config.Rollups
-	a.readWide(ctx, all)
-	newest := a.index.newestIn(int64(c.Coarse), now.Add(-c.Age).UnixNano(), now.Add(-c.After).UnixNano(), clock.UTCOffset(), all.wide)
+// unwanted reports of an interval without a roll-up whether none is made: those of a configuration before cover it, or it would be the first to be deleted.
+func (all *rollups) unwanted(c *collect.Rollups) func(Rollup) bool {
 	oldest := int64(1<<63 - 1)
-	var covered []Rollup // by roll-ups of other lengths, of a configuration before
+	var covered []Rollup // by roll-ups of other lengths
 	for r, of := range all.known {
 		if of.marked {
 			oldest = min(oldest, r.From)
@@ -210,14 +211,22 @@ func (a *Archive) due(ctx context.Context, all *rollups, now time.Time) (list []
 		}
 	}
 	average := all.bytes / int64(max(len(all.known), 1))
+	return func(r Rollup) bool {
+		return r.From < oldest && all.bytes+average > c.Bytes || slices.ContainsFunc(covered, func(o Rollup) bool { return o.From < r.To && r.From < o.To })
+	}
+}
+
+// due lists the coarse intervals of which records are archived and which have no roll-ups, or some from before records came late; the newest first.
+func (a *Archive) due(ctx context.Context, all *rollups, now time.Time) (list []Rollup) {
+	c := &a.config.Rollups
+	a.readWide(ctx, all)
+	newest := a.index.newestIn(int64(c.Coarse), now.Add(-c.Age).UnixNano(), now.Add(-c.After).UnixNano(), clock.UTCOffset(), all.wide)
+	unwanted := all.unwanted(c)
 	for r, arrived := range newest {
 		of := all.known[r]
 		switch {
 		case of == nil || !of.marked && !of.empty:
-			if slices.ContainsFunc(covered, func(o Rollup) bool { return o.From < r.To && r.From < o.To }) {
-				continue
-			}
-			if r.From < oldest && all.bytes+average > c.Bytes { // it would be the first to be deleted
+			if unwanted(r) {
 				continue
 			}
 		case arrived+int64(c.After) > now.UnixNano():
@@ -310,6 +319,7 @@ func (a *Archive) rollUpOne(ctx context.Context, all *rollups, r Rollup) error {
 		if again && a.expired(r, before) { // meanwhile
 			return errExpired
 		}
+		a.noteCut(all, time.Now()) // what the tables may lack
 		size, err := a.putRollup(ctx, r.name(rollupTable(kind, every)), write)
 		if err == nil {
 			made.add(r, rollupTable(kind, every), size, kind == Mark && int64(every) == r.To-r.From)

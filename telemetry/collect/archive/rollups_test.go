@@ -296,6 +296,65 @@ func TestRollupsNewestFirst(t *testing.T) {
 	}
 }
 
+// TestCutRollups: intervals of which retention deletes records before they are rolled up are counted, each once, also those of which nothing is left; not those
+// that are rolled up, or were.
+func TestCutRollups(t *testing.T) {
+	b := newRollupBed(t)
+	now := time.Now()
+	hour := func(n int) time.Time { return now.UTC().Truncate(time.Hour).Add(time.Duration(n) * time.Hour) }
+	var all *rollups
+	look := func(what string, made int, cut uint64) {
+		t.Helper()
+		b.made = nil
+		if err := b.rollUpDue(t.Context(), &all); err != nil || len(b.made) != made || b.Status().RollupsCut != cut {
+			t.Errorf("%s: made %v, %v, want %d; %d are cut, want %d", what, b.made, err, made, b.Status().RollupsCut, cut)
+		}
+	}
+	expire := func(before time.Time) {
+		t.Helper()
+		b.config.Age = time.Since(before)
+		if err := b.expire(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	half := func(n int) {
+		b.records(hour(n), hour(n).Add(30*time.Minute), hour(n).Add(30*time.Minute))
+		b.records(hour(n).Add(30*time.Minute), hour(n+1), hour(n+1).Add(-time.Second))
+	}
+	half(-9)
+	look("whole", 1, 0)
+	half(-8)
+	half(-7)
+	expire(hour(-7).Add(45 * time.Minute)) // all of the first one, which is rolled up, and of the second one
+	look("half, and nothing", 1, 2)
+	if !b.Deleted(hour(-8).UnixNano()+clock.UTCOffset(), hour(-7).UnixNano()+clock.UTCOffset()) || b.Deleted(hour(-7).Add(40*time.Minute).UnixNano()+clock.UTCOffset(), hour(-6).UnixNano()+clock.UTCOffset()) {
+		t.Errorf("deleted: %v", b.deleted)
+	}
+	half(-6)
+	b.each = func() { expire(hour(-6).Add(45 * time.Minute)) }
+	look("while it is made", 1, 3)
+	b.each = nil
+	look("again", 0, 3)
+	half(-5)
+	look("another one", 1, 3)
+	b.config.Rollups.Bytes = all.bytes / int64(len(b.files(t))/4)
+	look("with room for one", 0, 3)
+	half(-7)
+	expire(hour(-6))
+	look("one that would be deleted", 0, 3)
+}
+
+// TestSpans: what was deleted is remembered once, in order.
+func TestSpans(t *testing.T) {
+	var all []span
+	for _, s := range []span{{50, 60}, {10, 20}, {30, 40}, {20, 25}, {26, 28}, {24, 35}, {70, 80}, {55, 58}} {
+		all = withSpan(all, s)
+	}
+	if want := []span{{10, 40}, {50, 60}, {70, 80}}; !slices.Equal(all, want) {
+		t.Errorf("%v, want %v", all, want)
+	}
+}
+
 // TestRollupRetention: what is too old goes, and then the oldest until the rest fits; none of it is made again, and the mark goes last.
 func TestRollupRetention(t *testing.T) {
 	b := newRollupBed(t)

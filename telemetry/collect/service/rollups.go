@@ -45,6 +45,9 @@ func (s *Collector) rollUp(ctx context.Context, r archive.Rollup, metadata map[s
 	return nil
 }
 
+// ofRecords is what all kinds of records are called in what a roll-up lacks.
+const ofRecords = "records"
+
 // rollUpInterval adds what is to be said of an interval, and returns how many records it has.
 func (s *Collector) rollUpInterval(ctx context.Context, to *parquet.Rollups, w store.Window) (records int, err error) {
 	held := collect.Mask(0)
@@ -64,6 +67,9 @@ func (s *Collector) rollUpInterval(ctx context.Context, to *parquet.Rollups, w s
 		return 0, fmt.Errorf("partition %d of the digests: %s", lacks[0].Instance, lacks[0].Unreached)
 	}
 	basis := basisOf(e.Store, w)
+	if s.archive.Deleted(w.From, w.To) {
+		basis.Missing = append(basis.Missing, store.Missing{Of: ofRecords, Unreached: "files of the archive were deleted before the roll-up was made"})
+	}
 	if basis.Records == 0 {
 		return 0, to.End(&basis, nil)
 	}

@@ -214,6 +214,7 @@ func (e emitter) archive(a collect.ArchiveStatus) {
 	e.gauge("archive_rollups_due", "coarse intervals that are to be rolled up", float64(a.RollupsDue))
 	e.counter("archive_rolled_up_total", "coarse intervals that this collector rolled up for the first time", a.RolledUp)
 	e.counter("archive_rolled_up_again_total", "coarse intervals that it rolled up again, as records of them came late", a.RolledUpAgain)
+	e.counter("archive_cut_rollups_total", "coarse intervals of which records were deleted before they were rolled up", a.RollupsCut)
 	e.counter("archive_deleted_rollups_total", "coarse intervals whose roll-ups retention deleted", a.RollupsDeleted)
 	e.counter("archive_gone_files_total", "files that questions needed and another collector or somebody had deleted", a.Gone)
 }
