@@ -324,7 +324,7 @@ func (l *Live) Join(parts []Elsewhere, archived func(partition int) int64) {
 		}
 		holders[p.Holder] = true
 		for _, g := range p.Evicted {
-			gone := eviction{g.Window, map[string]uint64{OfDigests: min(g.Records, maxGone)}}
+			gone := eviction{Window: g.Window, of: map[string]uint64{OfDigests: min(g.Records, maxGone)}}
 			l.evicted = append(l.evicted, unarchived([]eviction{gone}, map[string]int64{OfDigests: archived(p.Partition)})...)
 		}
 	}
@@ -443,7 +443,7 @@ func (s *Store) take(p *Elsewhere, holders map[string]bool) {
 	}
 	holders[p.Holder] = true
 	for _, g := range p.Evicted {
-		gone := eviction{g.Window, map[string]uint64{OfDigests: min(g.Records, maxGone)}}
+		gone := eviction{Window: g.Window, of: map[string]uint64{OfDigests: min(g.Records, maxGone)}}
 		if g.Switch == 0 {
 			s.evicted = append(s.evicted, gone)
 			continue

@@ -93,6 +93,14 @@ type entry struct {
 	status []byte
 }
 
+// arrived is when the record came, in ns of CLOCK_TAI; where that is not known, the end of its slice.
+func (e *entry) arrived() int64 {
+	if e.ahead == noOffset {
+		return e.origin.To
+	}
+	return e.origin.To - e.ahead
+}
+
 // counted reports whether a packet is in the record. Statuses do not say.
 func (e *entry) counted() bool {
 	switch {

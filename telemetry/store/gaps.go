@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 )
@@ -9,7 +10,8 @@ import (
 // eviction is what had to make room at once.
 type eviction struct {
 	Window
-	of map[string]uint64 // records
+	of      map[string]uint64 // records
+	arrived int64             // when the last of them came, ns of CLOCK_TAI; 0: that is not known
 }
 
 // maxEvictions bounds what is remembered of evictions: of older ones together.
@@ -32,12 +34,52 @@ func remember(all []eviction, e eviction, most int) []eviction {
 	}
 	old := eviction{of: map[string]uint64{}}
 	for _, o := range all[:most/2] {
-		old.Window = old.Join(o.Window)
+		old.Window, old.arrived = old.Join(o.Window), max(old.arrived, o.arrived)
 		for of, n := range o.of {
 			old.of[of] += n
 		}
 	}
 	return append(append([]eviction{old}, all[most/2:]...), e)
+}
+
+// add adds a record.
+func (e *eviction) add(of string, w Window, arrived int64) {
+	e.of[of]++
+	e.Window, e.arrived = e.Join(w), max(e.arrived, arrived)
+}
+
+// The bounds of what is remembered of records that came too late: they are joined with one of the last few of the same second, in which they came and of which
+// they are.
+const (
+	maxRefused = 4096
+	lastFew    = 8
+)
+
+// refuse remembers a record that came after the others of its time had to make room.
+func (l *Live) refuse(e *entry) {
+	arrived := e.arrived()
+	for i := len(l.refused) - 1; i >= max(len(l.refused)-lastFew, 0); i-- {
+		if r := &l.refused[i]; r.From>>bucketBits == e.start>>bucketBits && r.arrived>>bucketBits == arrived>>bucketBits {
+			r.add(e.of, e.origin.Window, arrived)
+			return
+		}
+	}
+	one := eviction{Window: e.origin.Window, of: map[string]uint64{}}
+	one.add(e.of, e.origin.Window, arrived)
+	l.refused = remember(l.refused, one, maxRefused)
+}
+
+// unarchived are evictions without what is archived: what came until a time, by measurement.
+func unarchived(all []eviction, archived map[string]int64) (list []eviction) {
+	for _, e := range all {
+		arrived := cmp.Or(e.arrived, e.To) // which is about when records come
+		left := eviction{e.Window, maps.Clone(e.of), e.arrived}
+		maps.DeleteFunc(left.of, func(of string, _ uint64) bool { return arrived <= archived[of] })
+		if len(left.of) != 0 {
+			list = append(list, left)
+		}
+	}
+	return list
 }
 
 // evictedIn is how many records of a measurement had to make room in a window, or in

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -69,6 +70,7 @@ type Live struct {
 	tallies  map[record.Kind]*Tally
 	counts   Counts
 	evicted  []eviction // of all switches, in the order of time
+	refused  []eviction // records of buckets that were evicted before they came
 	floor    int64      // buckets below were evicted
 	evicts   bool       // there is a floor
 	names    names
@@ -147,7 +149,9 @@ func (l *Live) AddAt(h record.Header, body []byte, arrived int64) Outcome {
 	defer l.mu.Unlock()
 	t := l.tally(h.Kind)
 	if outcome == Taken {
-		outcome = l.put(e, t)
+		if outcome = l.put(e, t); outcome == Late {
+			l.refuse(e)
+		}
 	}
 	t.count(outcome)
 	l.counts.count(outcome)
@@ -326,8 +330,7 @@ func (l *Live) evict(of *holding, gone *eviction) {
 		t.Bytes -= e.bytes
 		t.Evicted++
 		l.counts.Evicted++
-		gone.of[e.of]++
-		gone.Window = gone.Join(e.origin.Window)
+		gone.add(e.of, e.origin.Window, e.arrived())
 		if e.sketch != nil && !e.origin.Partial {
 			l.agreed.remove(e.sw, e.sketch)
 		}
@@ -387,8 +390,9 @@ func (l *Live) KeptFrom() (from int64) {
 	return from
 }
 
-// Within is a store of its own with what l holds of a window, to which records that are kept elsewhere are added. Of what had to make room in l it
-// reports what may not be among these: what is of a time behind the one that archived has for the measurement. bytes bounds it, as LiveConfig does.
+// Within is a store of its own with what l holds of a window, to which records that are kept elsewhere are added. Of what had to make room in l, or came after
+// the rest of its time had, it reports what may not be among these: what came behind the time that archived has for the measurement. bytes bounds it, as LiveConfig
+// does.
 func (l *Live) Within(w Window, bytes int64, archived map[string]int64) (*Live, error) {
 	c := l.config
 	c.Bytes = bytes
@@ -405,6 +409,15 @@ func (l *Live) Within(w Window, bytes int64, archived map[string]int64) (*Live, 
 		}
 	}
 	own.evicted = append(own.evicted, unarchived(l.evicted, archived)...)
+	own.evicted = append(own.evicted, unarchived(l.refused, archived)...)
+	l.refused = slices.DeleteFunc(l.refused, func(e eviction) bool {
+		for of := range e.of {
+			if e.arrived > archived[of] {
+				return false
+			}
+		}
+		return true
+	})
 	l.mu.Unlock()
 	for _, e := range entries {
 		if !e.origin.Overlaps(w) {
@@ -417,18 +430,6 @@ func (l *Live) Within(w Window, bytes int64, archived map[string]int64) (*Live, 
 		own.makeRoom()
 	}
 	return own, nil
-}
-
-// unarchived are evictions without what is archived.
-func unarchived(all []eviction, archived map[string]int64) (list []eviction) {
-	for _, e := range all {
-		left := eviction{Window: e.Window, of: maps.Clone(e.of)}
-		maps.DeleteFunc(left.of, func(of string, _ uint64) bool { return e.To <= archived[of] })
-		if len(left.of) != 0 {
-			list = append(list, left)
-		}
-	}
-	return list
 }
 
 // bucketHeap has the oldest bucket first.

@@ -578,3 +578,49 @@ func TestWithin(t *testing.T) {
 		t.Errorf("samples, of which 20 may not be there: %+v", m)
 	}
 }
+
+// TestWithinLate: what came late of a switch that is behind, and is not kept elsewhere yet, is named as evicted, whether it had to make room or was refused, also where records
+// of its time are kept elsewhere; once it is kept there, it is not named.
+func TestWithinLate(t *testing.T) {
+	l := newLive(t, LiveConfig{Bytes: MinBytes})
+	add := func(b []byte, arrived int64) Outcome {
+		h, body, _, err := record.Decode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.AddAt(h, body, arrived<<bucketBits)
+	}
+	if o := add(sampleRecord(t, 2, 900<<bucketBits, 4, false), 1001); o != Taken {
+		t.Fatal(o)
+	}
+	for now := int64(1000); l.KeptFrom() < 1001<<bucketBits; now++ {
+		for _, sw := range []uint32{1, 3, 4} {
+			add(digestsRecord(t, sw, now, 1, uint64(now), uint64(now)*200, 200), now+1)
+		}
+	}
+	for range 2 { // as one
+		if o := add(sampleRecord(t, 2, 901<<bucketBits, 4, false), 5000); o != Late {
+			t.Fatal(o)
+		}
+	}
+	w := Window{900 << bucketBits, 903 << bucketBits}
+	for _, x := range []struct {
+		archived int64
+		want     uint64
+	}{{1000, 3}, {1001, 2}, {4999, 2}, {5000, 0}} {
+		own, err := l.Within(w, 64*MinBytes, map[string]int64{OfSamples: x.archived << bucketBits, OfDigests: math.MaxInt64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var evicted uint64
+		for _, m := range own.View(Window{}).Missing(OfSamples, w) {
+			evicted += m.Evicted
+		}
+		if evicted != x.want {
+			t.Errorf("what came until %d is kept: %d are named, want %d", x.archived, evicted, x.want)
+		}
+	}
+	if len(l.refused) != 0 {
+		t.Errorf("remembered although it is kept: %v", l.refused)
+	}
+}

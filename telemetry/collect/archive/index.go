@@ -199,16 +199,6 @@ func (x *index) wide() (list []File) {
 	return list
 }
 
-// until is the end of the newest slice of a kind that is archived; 0: none is.
-func (x *index) until(kind record.Kind) (to int64) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, f := range x.files[kind] {
-		to = max(to, f.To)
-	}
-	return to
-}
-
 // arrived is when the last record of a kind came up to which a partition is archived, ns since 1970; 0: nothing is.
 func (x *index) arrived(kind record.Kind, partition int) (at int64) {
 	x.mu.Lock()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync/atomic"
 
 	"go.uber.org/zap"
@@ -134,13 +133,16 @@ func (r *failingReader) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// Until is the end of the newest archived slice of some kinds, of the one that is archived least; 0: one has none.
-func (a *Archive) Until(kinds []record.Kind) int64 {
-	least := int64(0)
-	for i, k := range slices.All(kinds) {
-		if to := a.index.until(k); i == 0 || to < least {
-			least = to
+// Archived is up to when the records of a kind are archived, of all partitions, by their arrival in the stream, in ns of CLOCK_TAI; 0: none are.
+func (a *Archive) Archived(k record.Kind) int64 {
+	at := a.index.arrived(k, 0)
+	if k == record.PINT {
+		for p := range record.Partitions {
+			at = min(at, a.index.arrived(k, p))
 		}
 	}
-	return least
+	if at == 0 {
+		return 0
+	}
+	return at + clock.UTCOffset()
 }

@@ -120,7 +120,7 @@ func (p *past) view(ctx context.Context, live *store.Live, want archive.Wanted, 
 	archived := map[string]int64{}
 	for _, k := range want.Kinds {
 		for _, of := range measurements[k] {
-			archived[of] = p.archive.Until([]record.Kind{k})
+			archived[of] = p.archive.Archived(k)
 		}
 	}
 	covers := func(partition int) int64 { return p.archive.Covers(partition) - margin }
@@ -136,8 +136,10 @@ func (p *past) view(ctx context.Context, live *store.Live, want archive.Wanted, 
 		if err := p.archive.Refresh(ctx); err != nil {
 			return nil, fmt.Errorf("the archive does not answer: %w", err)
 		}
-		for _, partition := range held.List() {
-			archived[store.OfDigests] = min(archived[store.OfDigests], covers(partition))
+		for i, partition := range held.List() {
+			if to := p.archive.Covers(partition); i == 0 || to < archived[store.OfDigests] {
+				archived[store.OfDigests] = to
+			}
 		}
 	}
 	own, err := live.Within(store.Window{From: want.From, To: want.To}, p.bytes, archived)

@@ -173,9 +173,8 @@ var outcomes = map[store.Outcome]collect.Outcome{
 
 // Apply implements collect.Applier.
 func (a *applier) Apply(h record.Header, body []byte, arrived time.Time) collect.Outcome {
-	// The servers' clocks are of UTC, as the own one is; the leap seconds are those of now.
-	tai := clock.Kernel.TAI() - time.Since(arrived).Nanoseconds()
-	o, ok := outcomes[a.store.AddAt(h, body, tai)]
+	// The servers' clocks are of UTC, as the own one is; the leap seconds are those of now. It is the arrival that the archive has, to the ns.
+	o, ok := outcomes[a.store.AddAt(h, body, arrived.UnixNano()+clock.UTCOffset())]
 	if !ok {
 		o = collect.Unknown
 	}
