@@ -158,6 +158,20 @@ func (a *Archive) await(ctx context.Context) error {
 	return fmt.Errorf("the archive does not answer: %s: %w", why, ctx.Err())
 }
 
+// awaitListing is await for as long as the bucket lists more names than before: it ends with an error if there was none for some time.
+func (a *Archive) awaitListing(ctx context.Context, wait time.Duration) error {
+	for {
+		before := a.index.listed.Load()
+		some, cancel := context.WithTimeout(ctx, wait)
+		err := a.await(some)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil || a.index.listed.Load() == before {
+			return err
+		}
+		a.config.Log.Info("the archive is listed before the stream is read", zap.Uint64("names", a.index.listed.Load()))
+	}
+}
+
 // report notes what became of an attempt; nil: it works.
 func (a *Archive) report(who string, err error) {
 	a.mu.Lock()
@@ -321,12 +335,12 @@ func (a *Archive) expire(ctx context.Context) error {
 
 // Begin says where in a stream a collector of some partitions begins that needs what is not archived, and what came lately (collect.Config).
 func (a *Archive) Begin(ctx context.Context, stream nats_js.Stream, m collect.Mask) (sequence uint64, since time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, callWait)
-	defer cancel()
-	if err := a.await(ctx); err != nil {
+	if err := a.awaitListing(ctx, callWait); err != nil {
 		a.config.Log.Warn("the stream is read from its beginning", zap.Error(err))
 		return 0, time.Time{}
 	}
+	ctx, cancel := context.WithTimeout(ctx, callWait)
+	defer cancel()
 	if a.config.Partitions.Set() {
 		if err := a.Refresh(ctx); err != nil { // more of the stream is read then
 			a.config.Log.Warn("what other collectors archived is not known", zap.Error(err))

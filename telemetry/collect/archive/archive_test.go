@@ -2,6 +2,8 @@ package archive
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,8 +14,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	nats_js "github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
 	"github.com/weirswitch/weir/telemetry/collect"
@@ -254,6 +259,109 @@ func TestFolder(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(path, stagingFolder, "of-c2")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSurplus: of many files of all kinds the oldest are found in the order of arrival.
+func TestSurplus(t *testing.T) {
+	x := newIndex()
+	r := rand.New(rand.NewPCG(8, 1))
+	var all []File
+	for i, at := range r.Perm(1000) {
+		f := File{Kind: collect.Kinds[i%len(collect.Kinds)], Arrived: int64(at), From: 1, To: 2, Partitions: 1, First: 1, Last: 1, Rows: 1, Bytes: 10}
+		x.add(f)
+		all = append(all, f)
+	}
+	slices.SortFunc(all, func(a, b File) int { return cmp.Compare(a.Arrived, b.Arrived) })
+	for _, c := range []struct {
+		before, bytes int64
+		want          int
+	}{{0, 10_000, 0}, {300, 10_000, 300}, {300, 5_001, 500}, {0, 0, 1000}, {2000, 10_000, 1000}} {
+		if got := x.surplus(c.before, c.bytes); !slices.Equal(got, all[:c.want]) {
+			t.Errorf("%+v: %d files, or others", c, len(got))
+		}
+	}
+	for n, i := range r.Perm(len(all)) {
+		x.remove(all[i])
+		x.remove(all[i]) // which is not there
+		if files, bytes := x.size(); files != len(all)-n-1 || bytes != int64(files)*10 {
+			t.Fatalf("%d files of %d bytes are left after %d", files, bytes, n+1)
+		}
+	}
+	if left := x.surplus(2000, 0); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// listing is a bucket that has so many names, and waits before each. It stalls, or fails, behind some of them, if that is not 0.
+type listing struct {
+	bucket
+	names, stall, fail int
+	wait               time.Duration
+}
+
+func (l *listing) list(ctx context.Context, _ string, each func(string, int64)) error {
+	for i := range l.names {
+		switch wait := time.After(l.wait); {
+		case l.fail != 0 && i == l.fail:
+			return errEnded
+		case l.stall != 0 && i == l.stall:
+			wait = nil
+			fallthrough
+		default:
+			select {
+			case <-wait:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		each("records/x", 1)
+	}
+	return nil
+}
+
+// emptyStream has no messages.
+type emptyStream struct{ nats_js.Stream }
+
+func (emptyStream) CachedInfo() *nats_js.StreamInfo { return &nats_js.StreamInfo{} }
+func (emptyStream) CreateConsumer(ctx context.Context, _ nats_js.ConsumerConfig) (nats_js.Consumer, error) {
+	return emptyConsumer{}, ctx.Err()
+}
+func (emptyStream) DeleteConsumer(context.Context, string) error { return nil }
+
+type emptyConsumer struct{ nats_js.Consumer }
+
+func (emptyConsumer) CachedInfo() *nats_js.ConsumerInfo { return &nats_js.ConsumerInfo{} }
+
+// TestSlowListing: while the names of an archive are listed slowly, a collector that starts waits for them, so that it does not read the stream from its beginning; it
+// does that if the bucket lists nothing, or fails again and again.
+func TestSlowListing(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		b     listing
+		whole bool
+	}{
+		{"slow", listing{names: 100, wait: 3 * time.Second}, false},
+		{"stalls", listing{names: 100, wait: 3 * time.Second, stall: 50}, true},
+		{"fails", listing{names: 100, wait: time.Second, fail: 50}, true},
+		{"silent", listing{names: 1, wait: time.Hour}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newArchive(Config{
+					Archive: collect.DefaultArchive(), Partitions: collect.DefaultPartitions(), Log: zap.NewNop(),
+					Connect: func(context.Context) (*nats.Conn, error) { return nil, errEnded },
+				}, &c.b)
+				ctx, end := context.WithCancel(t.Context())
+				ran := make(chan struct{})
+				go func() { defer close(ran); a.Run(ctx) }()
+				if sequence, since := a.Begin(ctx, emptyStream{}, collect.AllPartitions); sequence != 0 || since.IsZero() != c.whole {
+					t.Errorf("begins at %d and %v", sequence, since)
+				}
+				end()
+				<-ran
+			})
+		})
 	}
 }
 

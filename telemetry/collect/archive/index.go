@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirswitch/weir/telemetry/collect"
@@ -18,6 +19,8 @@ type index struct {
 	files map[record.Kind][]File // in the order of arrival
 	bytes int64
 	count int
+	// listed is how many names a bucket has listed in the attempt that came furthest.
+	listed atomic.Uint64
 }
 
 func newIndex() *index { return &index{known: map[string]bool{}, files: map[record.Kind][]File{}} }
@@ -49,7 +52,16 @@ func (x *index) remove(f File) {
 		return
 	}
 	delete(x.known, name)
-	x.files[f.Kind] = slices.DeleteFunc(slices.Clone(x.files[f.Kind]), func(o File) bool { return o == f })
+	list := x.files[f.Kind]
+	at, _ := slices.BinarySearchFunc(list, f.Arrived, func(o File, arrived int64) int { return cmp.Compare(o.Arrived, arrived) })
+	for list[at] != f {
+		at++
+	}
+	if at == 0 { // mostly the oldest one goes
+		x.files[f.Kind] = list[1:]
+	} else {
+		x.files[f.Kind] = slices.Delete(list, at, at+1)
+	}
 	x.bytes -= f.Bytes
 	x.count--
 }
@@ -215,27 +227,31 @@ func (x *index) arrived(kind record.Kind, partition int) (at int64) {
 func (x *index) surplus(before, bytes int64) (list []File) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	var all []File
-	for _, files := range x.files {
-		all = append(all, files...)
-	}
-	slices.SortFunc(all, func(a, b File) int { return cmp.Compare(a.Arrived, b.Arrived) })
-	left := x.bytes
-	for _, f := range all {
-		if f.Arrived >= before && left <= bytes {
-			break
+	next, left := map[record.Kind]int{}, x.bytes
+	for {
+		var oldest *File
+		for k, files := range x.files {
+			if i := next[k]; i < len(files) && (oldest == nil || files[i].Arrived < oldest.Arrived) {
+				oldest = &files[i]
+			}
 		}
-		left -= f.Bytes
-		list = append(list, f)
+		if oldest == nil || oldest.Arrived >= before && left <= bytes {
+			return list
+		}
+		next[oldest.Kind]++
+		left -= oldest.Bytes
+		list = append(list, *oldest)
 	}
-	return list
 }
 
 // read lists the files of a bucket: all, or those of some days.
 func (x *index) read(ctx context.Context, b bucket, folders ...string) error {
+	names := uint64(0)
 	for _, folder := range folders {
 		var found []File
 		err := b.list(ctx, folder, func(name string, size int64) {
+			names++
+			x.listed.Store(max(x.listed.Load(), names))
 			if f, err := parseName(name); err == nil {
 				f.Bytes = size
 				found = append(found, f)
