@@ -51,12 +51,15 @@ func (x *index) remove(f File) {
 	if !x.known[name] {
 		return
 	}
-	delete(x.known, name)
 	list := x.files[f.Kind]
 	at, _ := slices.BinarySearchFunc(list, f.Arrived, func(o File, arrived int64) int { return cmp.Compare(o.Arrived, arrived) })
-	for list[at] != f {
+	for at < len(list) && list[at] != f {
 		at++
 	}
+	if at == len(list) {
+		return
+	}
+	delete(x.known, name)
 	if at == 0 { // mostly the oldest one goes
 		x.files[f.Kind] = list[1:]
 	} else {
