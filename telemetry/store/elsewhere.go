@@ -48,6 +48,8 @@ type PartGone struct {
 	Window
 	Switch  uint32 `json:"switch,omitempty"`
 	Records uint64 `json:"records"`
+	// Arrived is when the last of those came that had to make room, ns of CLOCK_TAI; 0: that is not known.
+	Arrived int64 `json:"arrived_ns,omitempty"`
 }
 
 // The bounds of a Part, which comes from elsewhere.
@@ -140,7 +142,7 @@ func (s *Store) rows(p *Part, w Window) {
 	evicted := func(list []eviction, sw uint32) {
 		for i := range list {
 			if e := &list[i]; e.of[OfDigests] != 0 && e.Overlaps(w) {
-				p.Evicted = append(p.Evicted, PartGone{e.Window, sw, e.of[OfDigests]})
+				p.Evicted = append(p.Evicted, PartGone{e.Window, sw, e.of[OfDigests], e.arrived})
 			}
 		}
 	}
@@ -150,11 +152,11 @@ func (s *Store) rows(p *Part, w Window) {
 	}
 	for i := range s.left {
 		if l := &s.left[i]; l.of == OfDigests && int(l.origin.Instance) == p.Partition && l.why == leftSkewed {
-			p.Skewed = append(p.Skewed, PartGone{l.origin.Window, l.origin.Switch, l.records})
+			p.Skewed = append(p.Skewed, PartGone{Window: l.origin.Window, Switch: l.origin.Switch, Records: l.records})
 		}
 	}
 	same := func(a, b PartGone) PartGone {
-		a.Window, a.Records = a.Join(b.Window), sum(a.Records, b.Records)
+		a.Window, a.Records, a.Arrived = a.Join(b.Window), sum(a.Records, b.Records), max(a.Arrived, b.Arrived)
 		return a
 	}
 	p.Evicted, p.Skewed = joinRows(p.Evicted, same), joinRows(p.Skewed, same)
@@ -304,8 +306,8 @@ func (e *Elsewhere) Add(b []byte) (bytes int64, err error) {
 	return bytes, nil
 }
 
-// Join adds what other stores have of partitions, whole records, to what l has of them itself. Of what had to make room elsewhere it reports what is of a
-// time behind the one up to which the partition is archived.
+// Join adds what other stores have of partitions, whole records, to what l has of them itself. Of what had to make room elsewhere it reports what came behind the
+// time up to which the partition is archived, by the arrival of records.
 func (l *Live) Join(parts []Elsewhere, archived func(partition int) int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -324,7 +326,7 @@ func (l *Live) Join(parts []Elsewhere, archived func(partition int) int64) {
 		}
 		holders[p.Holder] = true
 		for _, g := range p.Evicted {
-			gone := eviction{Window: g.Window, of: map[string]uint64{OfDigests: min(g.Records, maxGone)}}
+			gone := eviction{g.Window, map[string]uint64{OfDigests: min(g.Records, maxGone)}, g.Arrived}
 			l.evicted = append(l.evicted, unarchived([]eviction{gone}, map[string]int64{OfDigests: archived(p.Partition)})...)
 		}
 	}

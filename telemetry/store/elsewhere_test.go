@@ -92,7 +92,7 @@ func TestPartHostile(t *testing.T) {
 		}
 	}
 	w := Window{From: 0, To: 10}
-	p := Part{Partition: at, Skewed: []PartGone{{w, 7, math.MaxUint64}, {w, 7, math.MaxUint64}}, Gaps: []PartGap{{w, 7, 1, math.MaxUint64, math.MaxUint64}}, Evicted: []PartGone{{w, 0, math.MaxUint64}}}
+	p := Part{Partition: at, Skewed: []PartGone{{w, 7, math.MaxUint64, 0}, {w, 7, math.MaxUint64, 0}}, Gaps: []PartGap{{w, 7, 1, math.MaxUint64, math.MaxUint64}}, Evicted: []PartGone{{w, 0, math.MaxUint64, 0}}}
 	s := &Store{}
 	s.Freeze()
 	u := s.With([]Elsewhere{{Part: p}})

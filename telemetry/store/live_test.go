@@ -624,3 +624,37 @@ func TestWithinLate(t *testing.T) {
 		t.Errorf("remembered although it is kept: %v", l.refused)
 	}
 }
+
+// TestJoinLate: what had to make room in another store is named until it is archived, by when it came.
+func TestJoinLate(t *testing.T) {
+	l := newLive(t, LiveConfig{Bytes: MinBytes})
+	var last record.Header
+	for now := int64(1000); l.KeptFrom() < 1002<<bucketBits; now++ {
+		for _, sw := range []uint32{1, 3, 4} {
+			h, body, _, err := record.Decode(digestsRecord(t, sw, now, 1, uint64(now), uint64(now)*200, 200))
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.AddAt(h, body, (now+100)<<bucketBits)
+			last = h
+		}
+	}
+	w := Window{1000 << bucketBits, 1002 << bucketBits}
+	v := l.View(Window{})
+	v.Freeze()
+	p := v.Part(int(last.Instance), w, false)
+	for _, x := range []struct {
+		archived int64
+		want     uint64
+	}{{1099, 6}, {1100, 3}, {1101, 0}} {
+		own := newLive(t, LiveConfig{Bytes: MinBytes})
+		own.Join([]Elsewhere{{Part: *p, Holder: "c2"}}, func(int) int64 { return x.archived << bucketBits })
+		var evicted uint64
+		for _, m := range own.View(Window{}).Missing(OfDigests, w) {
+			evicted += m.Evicted
+		}
+		if evicted != x.want {
+			t.Errorf("what came until %d is archived: %d are named, want %d, of %+v", x.archived, evicted, x.want, p.Evicted)
+		}
+	}
+}

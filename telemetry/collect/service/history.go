@@ -146,7 +146,7 @@ func (p *past) view(ctx context.Context, live *store.Live, want archive.Wanted, 
 	if err != nil {
 		return nil, err
 	}
-	own.Join(parts, covers)
+	own.Join(parts, p.archive.Covers)
 	full := func() error {
 		if own.Counts().Evicted == 0 {
 			return nil
