@@ -143,7 +143,14 @@ func Page(papers []PaperClaims, results Results) (string, error) {
 			if c.Beyond != "" {
 				best += "; uses " + c.Beyond
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | `%s` |\n", c.Where, c.Says, method, best, c.Differs, c.Figure)
+			if method == "" && !strings.Contains(c.Says, "no figure of the paper") {
+				method = "no row"
+			}
+			judged := ""
+			if c.Spread > 1 {
+				judged = ", not judged"
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | `%s`%s |\n", c.Where, c.Says, method, best, c.Differs, c.Figure, judged)
 		}
 	}
 	return b.String(), nil
@@ -162,9 +169,10 @@ A whole run may take half an hour of a core and more, as those of ` + "`obliviou
 seed are compared with this page in bench/results/paper/ten-rows-*.txt.
 
 Do not edit this page: ` + "`go test ./bench/paper -run TestFidelity -update`" + ` makes it from bench/results/paper and bench/results/disketch, where the machine of each result
-is. ` + "`TestFidelityHolds`" + ` repeats figures with another seed, and fails where a row and this page differ by more than their spread
-(beside the claims in bench/paper/fidelity_claims.go) and three confidence intervals.
-± is half of the 95 % confidence interval.
+is. ` + "`TestFidelityHolds`" + ` repeats eight figures with another seed (pint-k2, -values, -fig1, -fig2, -fig5, lds-sizing, -fig10, -fig12), and fails where a row and this page differ by more than their spread
+(beside the claims in bench/paper/fidelity_claims.go) and three confidence intervals. Lines that are "not judged" have a spread above 1: rates of a machine, or values that vary too much with the seed.
+± is half of the 95 % confidence interval. Rows without it have none: most are of one seed, also where memories or flows are placed at random, as in all of DiSketch (the rows of its ablation name theirs as their source).
+"no row": the results have none by the paper's own method.
 `
 
 // name is the figure's without options.
