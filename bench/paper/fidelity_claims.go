@@ -176,7 +176,7 @@ var disketchClaims = []Claim{
 			"bursty, equal memory and load, DISCO: bursty.width_0p0.load_0p0.rmse.disco.rows", "DiSketch: bursty.width_0p0.load_0p0.rmse.central.rows"},
 		Differs: "counted in the rows, the paper's method is better than DISCO in all 49 cells of the synthetic trace and all 9 of real packets, and in 4 of 9 of bursty traffic, which the paper does not have", Spread: 0.9},
 	{Where: "Fig. 14, with our choice of n", Says: "as above", Figure: "disketch-fig14",
-		Best: []string{"share of cells won, medians of rows: cells_won_rows", "real packets: realmix.cells_won_rows", "bursty: bursty.cells_won_rows", "the likeliest composition: cells_won", "orders of magnitude below DISCO, equal memory and load: width_0p0.load_0p0.improvement", "coefficients of 0.6: width_0p6.load_0p6.improvement", "of 1.8: width_1p8.load_1p8.improvement"},
+		Best:    []string{"share of cells won, medians of rows: cells_won_rows", "real packets: realmix.cells_won_rows", "bursty: bursty.cells_won_rows", "the likeliest composition: cells_won", "orders of magnitude below DISCO, equal memory and load: width_0p0.load_0p0.improvement", "coefficients of 0.6: width_0p6.load_0p6.improvement", "of 1.8: width_1p8.load_1p8.improvement"},
 		Beyond:  ourN + ", and where it says so the likeliest composition",
 		Differs: "by medians of rows one cell of real packets and two of bursty traffic are lost"},
 	{Where: "Fig. 16, 8 KB", Says: "two subepochs lower the error of flows of one hop by 24 % (8 KB)", Figure: "disketch-fig16",
