@@ -193,8 +193,8 @@ vm-test: ## the acceptance on NICs' drivers in virtual machines, a table of driv
 # Faults are how often each one happens.
 FAULTS ?= 20
 .PHONY: collect-faults
-collect-faults: ## FAULTS (20) kills of switch, server, cluster node, collector; full disks and cut networks (root)
-	WEIR_REQUIRE_NETNS=1 WEIR_COLLECT_FAULTS=$(FAULTS) $(GO) test -count=1 -timeout 30m -v -run '^TestFault' ./cmd/weir ./telemetry/collect/service
+collect-faults: ## FAULTS (20) kills of switch, server, cluster node, collector; full disks and cut networks; of a store of S3, too, once make test-s3 has built one (root)
+	WEIR_REQUIRE_NETNS=1 WEIR_COLLECT_FAULTS=$(FAULTS) WEIR_TEST_S3=$(wildcard $(CURDIR)/bin/versitygw) $(GO) test -count=1 -timeout 30m -v -run '^TestFault' ./cmd/weir ./telemetry/collect/service
 
 # CHAOS is how long random faults happen, SEED which ones.
 CHAOS ?= 1h

@@ -227,7 +227,7 @@ func (c *Collector) connected(ctx context.Context) error {
 	defer looking.Wait()
 	defer cancel()
 	for {
-		if err := c.read(ctx, stream); !errors.Is(err, errPartitions) && !errors.Is(err, errNear) {
+		if err := c.read(ctx, stream); !errors.Is(err, errPartitions) && !errors.Is(err, errNear) && !errors.Is(err, errMore) {
 			return err
 		}
 	}
@@ -339,7 +339,7 @@ func (c *Collector) read(ctx context.Context, stream nats_js.Stream) error {
 	if c.next == 0 && c.config.Begin != nil {
 		begin, since = c.config.Begin(ctx, stream, reads)
 	}
-	all, err := c.readsAll(ctx, stream, config.FilterSubjects, begin)
+	last, all, err := c.readsAll(ctx, stream, config.FilterSubjects, begin)
 	if err != nil {
 		return fmt.Errorf("read the stream: %w", changed(ctx, err))
 	}
@@ -360,9 +360,10 @@ func (c *Collector) read(ctx context.Context, stream nats_js.Stream) error {
 	}
 	info := consumer.CachedInfo()
 	c.pending.Store(info.NumPending)
-	if info.NumPending == 0 {
+	reached := info.NumPending == 0
+	if reached {
 		c.beReady()
-		c.hold(c.begun())
+		c.reach(reads)
 	}
 	messages, err := consumer.Messages(nats_js.PullMaxBytes(pullBytes), nats_js.PullHeartbeat(quiet))
 	if err != nil {
@@ -376,6 +377,13 @@ func (c *Collector) read(ctx context.Context, stream nats_js.Stream) error {
 		}
 		if err := c.take(m, reads); err != nil {
 			return err
+		}
+		if !reached {
+			if reached = c.next > last; reached {
+				c.reach(reads)
+			} else if c.pending.Load() == 0 {
+				return errMore
+			}
 		}
 		if all && c.pending.Load() <= c.far/farFromNear {
 			return errNear
@@ -397,22 +405,21 @@ const (
 // readsAll reports whether messages that are not asked for are read, too, and passed over here. For the next message of several filters servers look at all
 // subjects of a file of messages, of which there are nearly as many as messages (nats-server, server/filestore.go, firstMatchingMulti): where messages are
 // small, some 0.3 ms for each, in which a collector takes ten.
-func (c *Collector) readsAll(ctx context.Context, stream nats_js.Stream, filters []string, begin uint64) (bool, error) {
-	if len(filters) < severalFilters {
-		return false, nil
-	}
+//
+// last is the stream's last message now.
+func (c *Collector) readsAll(ctx context.Context, stream nats_js.Stream, filters []string, begin uint64) (last uint64, all bool, err error) {
 	call, cancel := context.WithTimeout(ctx, callWait)
 	defer cancel()
 	info, err := stream.Info(call)
 	if err != nil {
-		return false, err
+		return 0, false, err
 	}
 	s := &info.State
 	left := s.Msgs
 	if begin > s.FirstSeq {
 		left = s.LastSeq - min(begin, s.LastSeq)
 	}
-	return left > c.far && s.Bytes < smallMessages*s.Msgs, nil
+	return s.LastSeq, len(filters) >= severalFilters && left > c.far && s.Bytes < smallMessages*s.Msgs, nil
 }
 
 // take takes one message, and applies it if it is of what is to be read.
@@ -441,9 +448,6 @@ func (c *Collector) take(m nats_js.Msg, reads Mask) error {
 	c.pending.Store(meta.NumPending)
 	if seq >= c.target || meta.NumPending == 0 {
 		c.beReady()
-	}
-	if meta.NumPending == 0 {
-		c.hold(c.begun())
 	}
 	return nil
 }

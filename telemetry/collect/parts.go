@@ -16,14 +16,17 @@ import (
 // parts are the partitions of a collector that shares them with others: which it has changes while it runs.
 //
 //	Read(with one more) ── the reader begins anew with it, where it is in the stream ──> its messages from there on
-//	                    └─ a second reader, from the stream's beginning up to there ───> held, when that one is done
+//	                    └─ a second reader, from the stream's beginning up to there ───> held, when that one is done, and the first one
+//	                                                                                     has read all that the stream had meanwhile
 type parts struct {
 	changed chan struct{} // holds one token
 
 	mu    sync.Mutex
 	reads Mask // those that are to be read
 	whole Mask // of these: the reader itself began with them
-	held  Mask // of these: all that the stream had of them is applied
+	// Of these: filled ones, of which all is applied that came before the reader had them; and those of which it has read what came until then or later.
+	filled, reached Mask
+	held            Mask // of these: all that the stream had of them is applied
 }
 
 // errPartitions ends a reader whose partitions have changed.
@@ -47,6 +50,8 @@ func (c *Collector) Read(m Mask) {
 	}
 	c.parts.reads = m
 	c.parts.whole &= m
+	c.parts.filled &= m
+	c.parts.reached &= m
 	c.parts.held &= m
 	select {
 	case c.parts.changed <- struct{}{}:
@@ -61,19 +66,16 @@ func (c *Collector) Holds() Mask {
 	return c.parts.held
 }
 
-// hold notes that all of these was read.
-func (c *Collector) hold(m Mask) {
+// reach notes that a reader of these partitions has read all that the stream had when it began.
+func (c *Collector) reach(m Mask) {
 	c.parts.mu.Lock()
 	defer c.parts.mu.Unlock()
-	c.parts.held |= m & c.parts.reads
+	c.parts.reached |= m & c.parts.reads
+	c.parts.hold()
 }
 
-// begun are the partitions that the reader has read from the stream's beginning.
-func (c *Collector) begun() Mask {
-	c.parts.mu.Lock()
-	defer c.parts.mu.Unlock()
-	return c.parts.whole
-}
+// hold adds what is held since whole, filled or reached have changed. The caller has the lock.
+func (p *parts) hold() { p.held |= (p.whole | p.filled) & p.reached }
 
 // begin is which partitions a reader reads, and which of these were added that it does not read from the stream's beginning. give is
 // called when they change.
@@ -85,7 +87,7 @@ func (c *Collector) begin(ctx context.Context, give context.CancelCauseFunc) (re
 	default:
 	}
 	reads = c.parts.reads
-	added = reads &^ (c.parts.held | c.parts.whole)
+	added = reads &^ (c.parts.held | c.parts.whole | c.parts.filled)
 	if c.next <= 1 {
 		c.parts.whole |= added
 		added = 0
@@ -115,7 +117,10 @@ func (c *Collector) fill(ctx context.Context, stream nats_js.Stream, added Mask,
 			err = c.fillFrom(ctx, stream, added, since, &next, before)
 		}
 		if err == nil {
-			c.hold(added)
+			c.parts.mu.Lock()
+			c.parts.filled |= added & c.parts.reads
+			c.parts.hold()
+			c.parts.mu.Unlock()
 			c.config.Log.Info("partitions are taken", zap.Ints("partitions", added.List()), zap.Duration("took", time.Since(began).Round(time.Millisecond)))
 			return
 		}
@@ -136,7 +141,7 @@ var errMore = errors.New("there may be more messages")
 // that came since a time.
 func (c *Collector) fillFrom(ctx context.Context, stream nats_js.Stream, added Mask, since time.Time, next *uint64, before uint64) error {
 	subjects := digestFilters(added)
-	if all, err := c.readsAll(ctx, stream, subjects, *next); err != nil {
+	if _, all, err := c.readsAll(ctx, stream, subjects, *next); err != nil {
 		return err
 	} else if all {
 		subjects = []string{jetstream.FilterKind(record.PINT)}
