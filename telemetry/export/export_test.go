@@ -286,3 +286,25 @@ func TestRun(t *testing.T) {
 	close(stop)
 	<-ended
 }
+
+// TestStateOfAFileThatIsGone: a state of before that names a file which was sent and removed is not taken for one of a new file, also after a run
+// that sent nothing, and a kill.
+func TestStateOfAFileThatIsGone(t *testing.T) {
+	c := Config{Spool: t.TempDir(), SpoolBytes: minSpool}
+	if err := os.WriteFile(filepath.Join(c.Spool, "s1.state"), []byte(`{"version":1,"file":5,"offset":100}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := openSpool(t, c, "s1").Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := openSpool(t, c, "s1")
+	feed(t, s, record.LDS, 0, 30, 100)
+	killed := c
+	killed.Spool = t.TempDir()
+	if err := os.CopyFS(killed.Spool, os.DirFS(c.Spool)); err != nil {
+		t.Fatal(err)
+	}
+	if n := counts(openSpool(t, killed, "s1"), record.LDS).Waiting.Records; n != 30 {
+		t.Errorf("%d of 30 records wait", n)
+	}
+}

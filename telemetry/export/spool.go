@@ -110,6 +110,9 @@ func (s *Spool) setUp() error {
 		}
 	}
 	s.next = max(s.next, st.File)
+	if st.Offset > 0 { // the state is of a file that is not there any more: a new one of its number would begin behind what is written into it
+		s.next = max(s.next, st.File+1)
+	}
 	s.bound()
 	// A probe, so that a folder that cannot be written is known before packets run.
 	return s.open()

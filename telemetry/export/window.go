@@ -116,8 +116,5 @@ func (w *window) pause(now time.Time) time.Duration {
 	if now.Before(w.hold) {
 		return w.hold.Sub(now)
 	}
-	if len(w.flights) > 0 || now.Sub(w.saved) < saveEvery {
-		return saveEvery
-	}
 	return lookAgain
 }
