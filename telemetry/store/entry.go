@@ -127,12 +127,15 @@ func readEntry(h *record.Header, body []byte) (*entry, Outcome) {
 	}
 	e := &entry{
 		ahead:    noOffset,
-		identity: identity{kind: h.Kind, sw: h.Switch, instance: h.Instance, plan: h.Plan, start: h.Start},
+		identity: identity{kind: h.Kind, sw: h.Switch, instance: h.Instance, start: h.Start},
 		known:    known{checksum(h, body), h.Partial},
 		origin: Origin{
 			Switch: h.Switch, Name: printable.Text(h.Name), Instance: h.Instance,
 			Window: Window{h.Start, h.Start + h.Span}, Missed: h.Missed, Partial: h.Partial, Hash: h.Hash,
 		},
+	}
+	if h.Kind == record.PINT { // a plan means nothing to other kinds
+		e.plan = h.Plan
 	}
 	ok, size := false, 0
 	switch h.Kind {

@@ -658,3 +658,21 @@ func TestJoinLate(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanOfOtherKinds: the number of a plan makes no other record of a kind that has no plans.
+func TestPlanOfOtherKinds(t *testing.T) {
+	l := newLive(t, LiveConfig{Bytes: MinBytes})
+	for i, b := range [][]byte{fragmentRecord(t, 1, 100), sampleRecord(t, 1, 100<<bucketBits, 3, false)} {
+		h, body, _, err := record.Decode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := l.Add(h, body); o != Taken {
+			t.Fatal(o)
+		}
+		h.Plan = 7
+		if o := l.Add(h, body); o != Duplicate {
+			t.Errorf("record %d with a plan is %v", i, o)
+		}
+	}
+}

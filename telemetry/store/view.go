@@ -15,7 +15,8 @@ type secondBuckets struct {
 	buckets []*bucket   // by switch
 	changes uint64      // of the buckets
 	removed uint64      // of changes, those that took a bucket away
-	made    *secondView // nil: no view had it yet
+	made    *secondView // nil: no view had it yet, or it could not be extended
+	kept    uint64      // changes of the newest one that was made: viewed of buckets is of that
 }
 
 // add adds a bucket, of a switch that has none, and remove removes it.
@@ -37,10 +38,10 @@ func (s *secondBuckets) find(sw uint32) (int, bool) {
 
 // keep keeps what a view had, of the buckets as parts has them, unless there is a newer one. The caller has the lock.
 func (s *secondBuckets) keep(v *secondView, parts []bucketPart, now *rules) {
-	if m := s.made; m != nil && (m.changes > v.changes || m.changes == v.changes && v.rules != now) {
+	if v.changes < s.kept || s.made != nil && v.changes == s.kept && v.rules != now {
 		return
 	}
-	s.made = v
+	s.made, s.kept = v, v.changes
 	for i := range parts {
 		p := &parts[i]
 		p.of.viewed = p.begin + len(p.entries)

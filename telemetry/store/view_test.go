@@ -155,6 +155,22 @@ func TestViewOfContradiction(t *testing.T) {
 	}
 }
 
+// TestOlderViewIsNotKept: what a slower view made of a second is not kept once a newer one was, also where that is forgotten: how far buckets were read
+// is of the newer one.
+func TestOlderViewIsNotKept(t *testing.T) {
+	var s secondBuckets
+	r := new(rules)
+	newer, older := &secondView{changes: 12, rules: r}, &secondView{changes: 11, rules: r}
+	s.keep(newer, nil, r)
+	s.made = nil
+	if s.keep(older, nil, r); s.made != nil {
+		t.Error("an older view is kept")
+	}
+	if s.keep(newer, nil, r); s.made != newer {
+		t.Error("a view of the same changes is not kept")
+	}
+}
+
 // BenchmarkView is a view of the last minute of a thousand switches, of which a status per second has just come.
 func BenchmarkView(b *testing.B) {
 	now := int64(100 << 30)
