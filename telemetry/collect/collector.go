@@ -339,10 +339,14 @@ func (c *Collector) read(ctx context.Context, stream nats_js.Stream) error {
 	if c.next == 0 && c.config.Begin != nil {
 		begin, since = c.config.Begin(ctx, stream, reads)
 	}
-	last, all, err := c.readsAll(ctx, stream, config.FilterSubjects, begin)
+	info, err := infoOf(ctx, stream)
 	if err != nil {
 		return fmt.Errorf("read the stream: %w", changed(ctx, err))
 	}
+	if !info.Created.Equal(c.created) || info.State.LastSeq+1 < c.next {
+		return errors.New("read the stream: it is another one")
+	}
+	last, all := info.State.LastSeq, c.readsAll(&info.State, config.FilterSubjects, begin)
 	if all {
 		config.FilterSubjects = []string{jetstream.Subjects}
 	}
@@ -358,9 +362,9 @@ func (c *Collector) read(ctx context.Context, stream nats_js.Stream) error {
 	if err != nil {
 		return fmt.Errorf("make a consumer: %w", changed(ctx, err))
 	}
-	info := consumer.CachedInfo()
-	c.pending.Store(info.NumPending)
-	reached := info.NumPending == 0
+	pending := consumer.CachedInfo().NumPending
+	c.pending.Store(pending)
+	reached := pending == 0
 	if reached {
 		c.beReady()
 		c.reach(reads)
@@ -385,7 +389,7 @@ func (c *Collector) read(ctx context.Context, stream nats_js.Stream) error {
 				return errMore
 			}
 		}
-		if all && c.pending.Load() <= c.far/farFromNear {
+		if all && c.next+c.far/farFromNear > last {
 			return errNear
 		}
 	}
@@ -402,24 +406,22 @@ const (
 	smallMessages, severalFilters = 2 << 10, 4
 )
 
+// infoOf asks what the stream has now.
+func infoOf(ctx context.Context, stream nats_js.Stream) (*nats_js.StreamInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, callWait)
+	defer cancel()
+	return stream.Info(ctx)
+}
+
 // readsAll reports whether messages that are not asked for are read, too, and passed over here. For the next message of several filters servers look at all
 // subjects of a file of messages, of which there are nearly as many as messages (nats-server, server/filestore.go, firstMatchingMulti): where messages are
 // small, some 0.3 ms for each, in which a collector takes ten.
-//
-// last is the stream's last message now.
-func (c *Collector) readsAll(ctx context.Context, stream nats_js.Stream, filters []string, begin uint64) (last uint64, all bool, err error) {
-	call, cancel := context.WithTimeout(ctx, callWait)
-	defer cancel()
-	info, err := stream.Info(call)
-	if err != nil {
-		return 0, false, err
-	}
-	s := &info.State
+func (c *Collector) readsAll(s *nats_js.StreamState, filters []string, begin uint64) bool {
 	left := s.Msgs
 	if begin > s.FirstSeq {
 		left = s.LastSeq - min(begin, s.LastSeq)
 	}
-	return s.LastSeq, len(filters) >= severalFilters && left > c.far && s.Bytes < smallMessages*s.Msgs, nil
+	return len(filters) >= severalFilters && left > c.far && s.Bytes < smallMessages*s.Msgs
 }
 
 // take takes one message, and applies it if it is of what is to be read.

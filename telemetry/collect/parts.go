@@ -141,9 +141,11 @@ var errMore = errors.New("there may be more messages")
 // that came since a time.
 func (c *Collector) fillFrom(ctx context.Context, stream nats_js.Stream, added Mask, since time.Time, next *uint64, before uint64) error {
 	subjects := digestFilters(added)
-	if _, all, err := c.readsAll(ctx, stream, subjects, *next); err != nil {
+	info, err := infoOf(ctx, stream)
+	if err != nil {
 		return err
-	} else if all {
+	}
+	if c.readsAll(&info.State, subjects, *next) {
 		subjects = []string{jetstream.FilterKind(record.PINT)}
 	}
 	config := nats_js.OrderedConsumerConfig{
