@@ -166,12 +166,12 @@ The papers' traces (CAIDA, a university's and a data centre's) are not public or
 counts and sizes are used for them, beside a mix of real packets ("realmix"). Figures that a paper prints as a curve only are compared in words.
 
 A whole run may take half an hour of a core and more, as those of ` + "`oblivious-fig2` to `-fig8`" + ` do (20 million packets); with ` + "`--quick`" + ` any figure is smaller and ends within minutes. Runs with another
-seed are compared with this page in bench/results/paper/ten-rows-*.txt.
+seed are compared with this page in bench/results/paper/ten-rows-*.txt. The default seed is 1; the rows of DiSketch's Fig. 12 to 16, its map and its fragments need ` + "`--seed 7`" + `.
 
 Do not edit this page: ` + "`go test ./bench/paper -run TestFidelity -update`" + ` makes it from bench/results/paper and bench/results/disketch, where the machine of each result
 is. ` + "`TestFidelityHolds`" + ` repeats eight figures with another seed (pint-k2, -values, -fig1, -fig2, -fig5, lds-sizing, -fig10, -fig12), and fails where a row and this page differ by more than their spread
 (beside the claims in bench/paper/fidelity_claims.go) and three confidence intervals. Lines that are "not judged" have a spread above 1: rates of a machine, or values that vary too much with the seed.
-± is half of the 95 % confidence interval. Rows without it have none: most are of one seed, also where memories or flows are placed at random, as in all of DiSketch (the rows of its ablation name theirs as their source).
+± is half of the 95 % confidence interval. Rows without it have none: most are of one seed, also where memories or flows are placed at random, as in all of DiSketch (its ablation's JSON rows name intervals in the field source).
 "no row": the results have none by the paper's own method.
 `
 
