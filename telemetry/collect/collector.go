@@ -379,7 +379,7 @@ func (c *Collector) read(ctx context.Context, stream nats_js.Stream) error {
 		if err != nil {
 			return fmt.Errorf("read the stream: %w", changed(ctx, err))
 		}
-		if err := c.take(m, reads); err != nil {
+		if err := c.take(m, reads, all); err != nil {
 			return err
 		}
 		if !reached {
@@ -415,7 +415,7 @@ func infoOf(ctx context.Context, stream nats_js.Stream) (*nats_js.StreamInfo, er
 
 // readsAll reports whether messages that are not asked for are read, too, and passed over here. For the next message of several filters servers look at all
 // subjects of a file of messages, of which there are nearly as many as messages (nats-server, server/filestore.go, firstMatchingMulti): where messages are
-// small, some 0.3 ms for each, in which a collector takes ten.
+// small, some 0.3 ms for each (a perf profile of a live run of 1,000 switches), while a collector applies one in less than a tenth of that.
 func (c *Collector) readsAll(s *nats_js.StreamState, filters []string, begin uint64) bool {
 	left := s.Msgs
 	if begin > s.FirstSeq {
@@ -424,8 +424,8 @@ func (c *Collector) readsAll(s *nats_js.StreamState, filters []string, begin uin
 	return len(filters) >= severalFilters && left > c.far && s.Bytes < smallMessages*s.Msgs
 }
 
-// take takes one message, and applies it if it is of what is to be read.
-func (c *Collector) take(m nats_js.Msg, reads Mask) error {
+// take takes one message, and applies it; of all subjects, if it is of what is to be read.
+func (c *Collector) take(m nats_js.Msg, reads Mask, all bool) error {
 	meta, err := m.Metadata()
 	if err != nil {
 		return fmt.Errorf("read the stream: %w", err)
@@ -437,7 +437,7 @@ func (c *Collector) take(m nats_js.Msg, reads Mask) error {
 	if !c.config.Partitions.Set() && c.next != 0 {
 		c.lost.Add(seq - c.next)
 	}
-	if reads.wants(m.Subject()) {
+	if !all || reads.wants(m.Subject()) {
 		c.apply(m, meta, reads)
 		c.shares.add(seq, m.Subject(), len(m.Data()))
 	} else {

@@ -74,6 +74,14 @@ func (c *Collector) reach(m Mask) {
 	c.parts.hold()
 }
 
+// filled notes that all is applied that came before the reader had these partitions.
+func (c *Collector) filled(m Mask) {
+	c.parts.mu.Lock()
+	defer c.parts.mu.Unlock()
+	c.parts.filled |= m & c.parts.reads
+	c.parts.hold()
+}
+
 // hold adds what is held since whole, filled or reached have changed. The caller has the lock.
 func (p *parts) hold() { p.held |= (p.whole | p.filled) & p.reached }
 
@@ -117,10 +125,7 @@ func (c *Collector) fill(ctx context.Context, stream nats_js.Stream, added Mask,
 			err = c.fillFrom(ctx, stream, added, since, &next, before)
 		}
 		if err == nil {
-			c.parts.mu.Lock()
-			c.parts.filled |= added & c.parts.reads
-			c.parts.hold()
-			c.parts.mu.Unlock()
+			c.filled(added)
 			c.config.Log.Info("partitions are taken", zap.Ints("partitions", added.List()), zap.Duration("took", time.Since(began).Round(time.Millisecond)))
 			return
 		}
@@ -145,7 +150,8 @@ func (c *Collector) fillFrom(ctx context.Context, stream nats_js.Stream, added M
 	if err != nil {
 		return err
 	}
-	if c.readsAll(&info.State, subjects, *next) {
+	all := c.readsAll(&info.State, subjects, *next)
+	if all {
 		subjects = []string{jetstream.FilterKind(record.PINT)}
 	}
 	config := nats_js.OrderedConsumerConfig{
@@ -184,7 +190,7 @@ func (c *Collector) fillFrom(ctx context.Context, stream nats_js.Stream, added M
 		if meta.Sequence.Stream >= before {
 			return nil
 		}
-		if added.wants(m.Subject()) && kindOf(m.Subject()) == record.PINT {
+		if !all || added.wants(m.Subject()) {
 			c.apply(m, meta, added)
 		} else {
 			c.passed.Add(1)

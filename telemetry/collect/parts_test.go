@@ -16,12 +16,6 @@ func TestHeld(t *testing.T) {
 		defer cancel()
 		return c.begin(ctx, func(error) {})
 	}
-	filled := func(m Mask) {
-		c.parts.mu.Lock()
-		defer c.parts.mu.Unlock()
-		c.parts.filled |= m & c.parts.reads
-		c.parts.hold()
-	}
 	held := func(want Mask) {
 		t.Helper()
 		if got := c.Holds(); got != want {
@@ -33,7 +27,7 @@ func TestHeld(t *testing.T) {
 		t.Fatalf("reads %v, added %v", reads.List(), added.List())
 	}
 	c.reach(b) // by the reader before
-	filled(a)
+	c.filled(a)
 	held(0)
 	if _, added := begin(); added != 0 {
 		t.Errorf("%v are read from the beginning again", added.List())
@@ -46,7 +40,7 @@ func TestHeld(t *testing.T) {
 	if _, added := begin(); added != b {
 		t.Errorf("added are %v", added.List())
 	}
-	filled(b)
+	c.filled(b)
 	held(a | b)
 	c.Read(b)
 	held(b)
@@ -57,6 +51,6 @@ func TestHeld(t *testing.T) {
 	if _, added := begin(); added != a {
 		t.Errorf("added are %v", added.List())
 	}
-	filled(a)
+	c.filled(a)
 	held(a | b)
 }
