@@ -4,21 +4,31 @@ package shmem
 // prefetching ends with each page, and what another core has written or read last takes longest.
 const (
 	long  = 1024
-	ahead = 2048
+	ahead = 4096
 )
 
 // CopyFrom is copy out of memory of another process that is read piece by piece, from its beginning to its end.
 func CopyFrom(dst, src []byte) int {
-	if n := len(dst); n >= long && len(src) > n {
+	n := min(len(dst), len(src))
+	if n < long {
+		return copy(dst, src)
+	}
+	if len(src) > n {
 		prefetchLines(&src[n], (min(len(src)-n, ahead)+63)/64)
 	}
-	return copy(dst, src)
+	move(dst, src, n)
+	return n
 }
 
 // CopyTo is copy into memory of another process that is written piece by piece, from its beginning to its end.
 func CopyTo(dst, src []byte) int {
-	if n := len(src); n >= long && len(dst) > n {
+	n := min(len(dst), len(src))
+	if n < long {
+		return copy(dst, src)
+	}
+	if len(dst) > n {
 		prefetchLinesWrite(&dst[n], (min(len(dst)-n, ahead)+63)/64)
 	}
-	return copy(dst, src)
+	move(dst, src, n)
+	return n
 }
