@@ -22,10 +22,13 @@ type cut struct {
 	Records   float64 // per second
 	Digests   float64 // per second, as they are
 	Flows     float64 // per second, that the sink lists
-	// SketchBytes are those of a record of disketch, and Rounding that of its cells.
-	SketchBytes float64
-	Rounding    sketch.Rounding
-	Quality     quality
+	// FlowsWithValues are those of Flows whose values it sends.
+	FlowsWithValues float64
+	// SketchBytes are those of a record of disketch, and Rounding that of its cells. SampleBytes are those of a record of oblivious, PointBytes those of the
+	// records of all points of LDS.
+	SketchBytes, SampleBytes, PointBytes float64
+	Rounding                             sketch.Rounding
+	Quality                              quality
 }
 
 // quality are the errors of answers from records.
@@ -34,6 +37,9 @@ type quality struct {
 	Path float64
 	// Latency is the mean relative error of switches' median latencies.
 	Latency float64
+	// FlowLatency is that at the hops of the flows of pathPackets packets or more that end at the switch, 1 where nothing is known; SampleLatency is FlowLatency
+	// by the digests that are sent as they are alone.
+	FlowLatency, SampleLatency float64
 	// Heavy is 1 less the F1 of the flows of a share of heavyShare of the bytes or more.
 	Heavy float64
 	// Delay is the relative error of the links' mean delays, the root of the mean square, and Loss that of how many packets were lost.
@@ -58,6 +64,8 @@ var qualities = []struct {
 }{
 	{"path_not_certain", "share", "of flows of 1,000 packets or more", func(q *quality) float64 { return q.Path }},
 	{"median_latency_error", "share", "of switches, mean", func(q *quality) float64 { return q.Latency }},
+	{"flow_median_latency_error", "share", "at hops of flows of 1,000 packets or more, mean; 1 where none is known", func(q *quality) float64 { return q.FlowLatency }},
+	{"flow_median_latency_error_by_sample", "share", "the same, without values of single flows", func(q *quality) float64 { return q.SampleLatency }},
 	{"heavy_hitters_1_less_f1", "share", "of flows of 0.1 % of the bytes or more", func(q *quality) float64 { return q.Heavy }},
 	{"mean_delay_error", "share", "of links, each by 8 seeds, root of the mean square", func(q *quality) float64 { return q.Delay }},
 	{"loss_error", "share", "of links, each by 8 seeds, root of the mean square", func(q *quality) float64 { return q.Loss }},
@@ -67,10 +75,29 @@ var qualities = []struct {
 	{"entropy_error", "share", "of all flows by UnivMon, root of the mean square of 3 networks", func(q *quality) float64 { return q.Entropy }},
 }
 
+// kinds are the systems: what their records take in a slice, all of them and within a budget, and the error of an answer by them.
+var kinds = []struct {
+	name, text string
+	whole      func(s *second) float64
+	cut        func(c *cut) float64
+	of         func(q *quality) float64
+}{
+	{"pint", "median latencies at hops of flows of 1,000 packets or more", func(s *second) float64 { return float64(s.Packets) / hops * s.DigestBytes },
+		func(c *cut) float64 { return c.PINTBytes * slice }, func(q *quality) float64 { return q.FlowLatency }},
+	{"pint", "median latencies of switches", func(s *second) float64 { return float64(s.Packets) / hops * s.DigestBytes },
+		func(c *cut) float64 { return c.PINTBytes * slice }, func(q *quality) float64 { return q.Latency }},
+	{"disketch", "packets of flows", func(s *second) float64 { return float64(s.Bytes["disketch"]) },
+		func(c *cut) float64 { return c.SketchBytes }, func(q *quality) float64 { return q.Sketched }},
+	{"oblivious", "1 less F1 of heavy hitters", func(s *second) float64 { return float64(s.Bytes["oblivious"]) },
+		func(c *cut) float64 { return c.SampleBytes }, func(q *quality) float64 { return q.Heavy }},
+	{"lds", "mean delays of links", func(s *second) float64 { return float64(points * s.Bytes["lds"]) },
+		func(c *cut) float64 { return c.PointBytes }, func(q *quality) float64 { return q.Delay }},
+}
+
 // cutAll fills in what answers are from all records, and what each budget leaves.
 func (m *measuring) cutAll() error {
-	m.valueBytes = m.condenser.ValueBytes()
-	condensed, sample := m.condenser.Take(math.MaxInt), m.sampler.Sample()
+	m.needs = m.condenser.Needs()
+	condensed, sample := m.condenser.Take(sink.Room{Flows: math.MaxInt, FlowValues: math.Inf(1)}), m.sampler.Sample()
 	var err error
 	if m.second.Whole, err = m.quality(nil, sample); err != nil {
 		return err
@@ -103,20 +130,16 @@ func (m *measuring) cut(budget float64, condensed []pint.Condensed, sample *obli
 	if err != nil {
 		return nil, err
 	}
-	listed := 0
-	for i := range condensed {
-		listed += len(condensed[i].Flows)
-	}
 	fixed := float64(m.second.Bytes["status"]) / slice
 	sketched := m.counter.Record()
 	cells, usefulCells := float64(sketched.Size(sketch.Rounding{}))/slice, float64(sketched.Size(sketched.Useful()))/slice
 	entries := float64(m.second.Bytes["oblivious"]) / slice
 	all := sink.DigestBytes(m.sunk) / slice
-	shares := export.Divide(export.Usable*budget-fixed, []export.Demand{{All: all, Useful: min(all, sink.UsefulBytes(listed, m.valueBytes)/slice)}, {All: entries, Useful: entries}, {All: points, Useful: points}, {All: cells, Useful: usefulCells}})
+	shares := export.Divide(export.Usable*budget-fixed, []export.Demand{{All: all, Useful: min(all, m.needs.Useful()/slice)}, {All: entries, Useful: entries}, {All: points, Useful: points}, {All: cells, Useful: usefulCells}})
 	c.Bytes, c.Records = fixed, 1/slice
 
-	flows, digests := sink.Room(shares[0]*slice, m.valueBytes)
-	batches := m.batches(limit(condensed, flows), sink.Share(m.sunk, digests))
+	room := m.needs.Divide(shares[0] * slice)
+	batches := m.batches(limit(condensed, room), sink.Share(m.sunk, room.Digests))
 	for i := range batches {
 		b := &batches[i]
 		n, err := add(record.PINT, func(dst []byte) ([]byte, error) { return pint.AppendDigests(dst, b), nil })
@@ -126,12 +149,19 @@ func (m *measuring) cut(budget float64, condensed []pint.Condensed, sample *obli
 		c.PINTBytes += n
 		c.Digests += float64(len(b.Records)) / slice
 		c.Flows += float64(len(b.Condensed.Flows)) / slice
+		for _, f := range b.Condensed.Flows {
+			if f.Values != nil {
+				c.FlowsWithValues += 1 / slice
+			}
+		}
 	}
 	small := sample.Clone()
 	small.Shrink(int(float64(len(sample.Entries)) * min(shares[1]/entries, 1)))
-	if _, err = add(record.Oblivious, small.AppendBinary); err != nil {
+	sampleBytes, err := add(record.Oblivious, small.AppendBinary)
+	if err != nil {
 		return nil, err
 	}
+	c.SampleBytes = sampleBytes * slice
 	sketched.Round(shares[3] * slice)
 	c.Rounding = sketched.Rounding
 	n, err := add(record.DiSketch, sketched.AppendBinary)
@@ -144,9 +174,11 @@ func (m *measuring) cut(budget float64, condensed []pint.Condensed, sample *obli
 	}
 	for i := range m.links {
 		for _, p := range []*lds.Point{m.links[i].from, m.links[i].to} {
-			if _, err := add(record.LDS, p.AppendBinary); err != nil {
+			n, err := add(record.LDS, p.AppendBinary)
+			if err != nil {
 				return nil, err
 			}
+			c.PointBytes += n * slice
 		}
 	}
 	if c.Quality, err = m.quality(batches, small); err != nil {
@@ -193,22 +225,30 @@ func (m *measuring) keep(bytes float64) error {
 	return err
 }
 
-// limit keeps so many flows of what was condensed, those of most packets.
-func limit(condensed []pint.Condensed, flows int) []pint.Condensed {
-	var packets []uint64
-	for i := range condensed {
-		for _, f := range condensed[i].Flows {
-			packets = append(packets, f.Packets)
+// limit keeps what there is room for of what was condensed, the flows of most packets, as Condenser.Take does.
+func limit(condensed []pint.Condensed, room sink.Room) []pint.Condensed {
+	all := slices.Clone(condensed)
+	var order []*pint.CondensedFlow
+	for i := range all {
+		all[i].Flows = slices.Clone(all[i].Flows)
+		for j := range all[i].Flows {
+			order = append(order, &all[i].Flows[j])
 		}
 	}
-	least := uint64(0)
-	if len(packets) > flows {
-		slices.SortFunc(packets, func(a, b uint64) int { return cmp.Compare(b, a) })
-		least = packets[flows] + 1
+	slices.SortFunc(order, func(a, b *pint.CondensedFlow) int {
+		return cmp.Or(cmp.Compare(b.Packets, a.Packets), a.Flow.Compare(&b.Flow))
+	})
+	for n, f := range order {
+		if n >= room.Flows {
+			f.Packets = 0
+		} else if bytes := sink.FlowValuesBytes(f.Values); bytes <= room.FlowValues {
+			room.FlowValues -= bytes
+		} else {
+			f.Values = nil
+		}
 	}
-	all := slices.Clone(condensed)
 	for i := range all {
-		all[i].Flows = slices.DeleteFunc(slices.Clone(all[i].Flows), func(f pint.CondensedFlow) bool { return f.Packets < least })
+		all[i].Flows = slices.DeleteFunc(all[i].Flows, func(f pint.CondensedFlow) bool { return f.Packets == 0 })
 	}
 	return all
 }
@@ -251,20 +291,80 @@ func (m *measuring) digestQuality(q *quality, batches []pint.DigestBatch) {
 		}
 	}
 	for i := range readings {
-		median := m.reader.Codec(latencyQuery).Between(readings[i].median())
+		median := m.medianOr0(&readings[i])
 		q.Latency += math.Abs(median/medianOf(uint64(i+1))-1) / pathSwitches
 	}
+	sampled := m.sampled(batches)
 	wrong, all := 0., 0.
 	for key, f := range m.flows {
 		if f.path == nil || f.packets < pathPackets {
 			continue
 		}
 		all++
+		values := m.valuesOf(pint.FlowKey(key), batches)
+		for hop, sw := range f.path {
+			bySample := f.medians[hop]
+			if batches != nil {
+				bySample = m.medianOr0(&sampled[pint.FlowKey(key)][hop])
+			}
+			byAll := bySample
+			if i := slices.IndexFunc(values, func(v pint.HopValues) bool { return int(v.Hop) == hop+1 }); i >= 0 {
+				counts := tally{}
+				for _, n := range values[i].Counts {
+					counts[n.Code] = n.Count
+				}
+				byAll = m.medianOr0(&counts)
+			}
+			q.FlowLatency += math.Abs(byAll/medianOf(sw) - 1)
+			q.SampleLatency += math.Abs(bySample/medianOf(sw) - 1)
+		}
 		if !slices.Equal(m.pathOf(pint.FlowKey(key), f, batches), f.path) {
 			wrong++
 		}
 	}
 	q.Path = wrong / all
+	q.FlowLatency /= all * hops
+	q.SampleLatency /= all * hops
+}
+
+// valuesOf are the latencies of a flow that batches have.
+func (m *measuring) valuesOf(key pint.FlowKey, batches []pint.DigestBatch) []pint.HopValues {
+	if batches == nil {
+		return nil
+	}
+	if f := batches[key.Partition(len(batches))].Condensed.Find(&key); f != nil {
+		return f.ValuesOf(latencyQuery)
+	}
+	return nil
+}
+
+// sampled are the latencies of flows of pathPackets packets or more by digests as they are.
+func (m *measuring) sampled(batches []pint.DigestBatch) map[pint.FlowKey]*[hops]tally {
+	by := map[pint.FlowKey]*[hops]tally{}
+	for key, f := range m.flows {
+		if f.path != nil && f.packets >= pathPackets {
+			by[pint.FlowKey(key)] = new([hops]tally)
+		}
+	}
+	for i := range batches {
+		for j := range batches[i].Records {
+			o := &batches[i].Records[j]
+			if t := by[o.Flow]; t != nil {
+				if x, ok := m.reader.Read(latencyQuery, o); ok {
+					t[x.Hop-1][x.Digest]++
+				}
+			}
+		}
+	}
+	return by
+}
+
+// medianOr0 is the median of readings, 0 of none.
+func (m *measuring) medianOr0(t *tally) float64 {
+	if *t == (tally{}) {
+		return 0
+	}
+	return m.reader.Codec(latencyQuery).Between(t.median())
 }
 
 // pathOf is the path of a flow by records, nil if it is not certain.

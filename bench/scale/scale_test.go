@@ -119,6 +119,13 @@ func writeTables(w io.Writer, one *second) error {
 		}
 		fmt.Fprintln(w)
 	}
+	fmt.Fprintf(w, "\n| records of | error of | bytes of all records | error | bytes within %s | error | bytes times the square of the error, over that of all |\n|---|---|---|---|---|---|---|\n", settings[1].Name)
+	for _, k := range kinds {
+		c := one.Cuts[settings[1].Budget]
+		all, part := k.whole(one), k.cut(c)
+		before, after := k.of(&one.Whole), k.of(&c.Quality)
+		fmt.Fprintf(w, "| %s | %s | %sB | %.3g | %sB | %.3g | %.3g |\n", k.name, k.text, short(all), before, short(part), after, part*after*after/(all*before*before))
+	}
 	return nil
 }
 

@@ -125,13 +125,14 @@ type measuring struct {
 	crowds  crowds
 
 	// Of the flows that end at the switch, of as many as a packet passes switches one.
-	sunk       uint64 // packets
-	condenser  *sink.Condenser
-	reader     *sink.Reader
-	decoder    *sink.Decoder
-	kept       []pint.Record
-	readings   [pathSwitches]tally // of all digests
-	valueBytes float64
+	sunk      uint64 // packets
+	condenser *sink.Condenser
+	reader    *sink.Reader
+	decoder   *sink.Decoder
+	kept      []pint.Record
+	readings  [pathSwitches]tally // of all digests
+	byHop     [hops]tally         // of all of the present flow
+	needs     sink.Needs
 }
 
 // link is one between a port and its neighbour, with a measurement point at each end.
@@ -160,7 +161,8 @@ func (x *link) ends() (all [linkSeeds][2]*lds.Point) {
 type flow struct {
 	packets, bytes uint64
 	delay          float64
-	path           []uint64 // nil: it ends elsewhere
+	path           []uint64      // nil: it ends elsewhere
+	medians        [hops]float64 // of latencies by all digests, 0 where there is none; of a flow of pathPackets packets or more
 	decoded        sink.Flow
 	number         uint64
 	link           int
@@ -237,6 +239,7 @@ const (
 
 // flow begins the next one.
 func (m *measuring) flow(r *rand.Rand) {
+	m.endFlow()
 	m.second.Flows++
 	a, b := r.Uint32(), r.Uint32()
 	m.key = oblivious.Key{Version: 4, Proto: 6, SrcPort: uint16(r.Uint32()), DstPort: 443}
@@ -249,6 +252,16 @@ func (m *measuring) flow(r *rand.Rand) {
 			m.present.path = append(m.present.path, 1+(m.number/hops+hop*hop*7)%pathSwitches)
 		}
 	}
+}
+
+// endFlow keeps what all digests of the present flow say of its latencies.
+func (m *measuring) endFlow() {
+	if f := m.present; f != nil && f.path != nil && f.packets >= pathPackets {
+		for hop := range m.byHop {
+			f.medians[hop] = m.medianOr0(&m.byHop[hop])
+		}
+	}
+	m.byHop = [hops]tally{}
 }
 
 // latency draws one of a switch, whose median is medianOf.
@@ -299,6 +312,7 @@ func (m *measuring) sink(r *rand.Rand, id uint64, at int64) error {
 	m.decoder.Add(&f.decoded, id, x.Digest, hops)
 	if x, ok := m.reader.Read(latencyQuery, &o); ok {
 		m.readings[f.path[x.Hop-1]-1][x.Digest]++
+		m.byHop[x.Hop-1][x.Digest]++
 	}
 	return nil
 }
@@ -325,6 +339,7 @@ func (m *measuring) packet(r *rand.Rand, length uint32) error {
 
 // finish encodes the records.
 func (m *measuring) finish() (*second, error) {
+	m.endFlow()
 	m.second.Bytes = map[string]int{}
 	s := &status.Status{Program: "v1.0.0", Ports: make([]status.Port, len(m.links)), Workers: make([]status.Worker, len(m.links)), Measurements: make([]status.Measurement, 3), Exports: make([]status.Export, 5)}
 	for i := range s.Ports {

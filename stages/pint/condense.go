@@ -167,21 +167,23 @@ func (c *condensing) turn(next int64, attach func(plan uint16, partition int, sl
 	if room == 0 {
 		room = math.MaxInt // it was bounded when the slice began
 	}
-	values := 0.0
+	needs := sink.Needs{}
 	for _, s := range c.plans {
 		if s != nil && was {
-			each := s.ValueBytes()
-			c.useful += sink.UsefulBytes(s.Heard(), each) / sliceSeconds
-			values += each
+			each := s.Needs()
+			needs.Flows, needs.Values, needs.FlowValues = needs.Flows+each.Flows, needs.Values+each.Values, needs.FlowValues+each.FlowValues
 		}
 	}
-	flows, digests := sink.Room(room, values)
+	if was {
+		c.useful = needs.Useful() / sliceSeconds
+	}
+	left := needs.Divide(room)
 	if was {
 		for plan, s := range c.plans {
 			if s == nil {
 				continue
 			}
-			all := s.Take(flows)
+			all := s.Take(left)
 			for partition := range all {
 				if x := &all[partition]; x.Packets > 0 {
 					x.Share, x.Read = c.share, c.most
@@ -197,7 +199,7 @@ func (c *condensing) turn(next int64, attach func(plan uint16, partition int, sl
 		c.plans, c.last = nil, lastCondenser{} // their memory is not needed
 	case c.digests > 0: // else as many may come as in the slice before
 		// Not below what workers were asked for until now, as those packets are still on their way.
-		c.share = max(sink.Share(c.digests, digests), c.read)
+		c.share = max(sink.Share(c.digests, left.Digests), c.read)
 		read := min(sink.Share(locals, readDigests), c.share, pint.MaxRead)
 		if ending {
 			read = 0

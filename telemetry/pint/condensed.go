@@ -41,6 +41,31 @@ type CondensedFlow struct {
 	// the slice.
 	Path    uint32
 	Changes uint32
+	// Values are what queries with a value at each hop read of this flow alone, in the order of query and hop; nil: they are not sent. A flow that has them
+	// took Path in all of the slice.
+	Values []HopValues
+}
+
+// HopValues are the readings of a query at a hop of a flow's path: as codes have 8 bits at most, a quantile sketch without an error of
+// its own, and those of several slices add up.
+type HopValues struct {
+	Query uint8 // its number in the plan
+	Hop   uint8 // from 1
+	// Counts are as those of CondensedValues.
+	Counts []CodeCount
+}
+
+// ValuesOf are the flow's readings of a query, by hop; nil: there are none here.
+func (f *CondensedFlow) ValuesOf(query int) []HopValues {
+	from := 0
+	for from < len(f.Values) && int(f.Values[from].Query) < query {
+		from++
+	}
+	to := from
+	for to < len(f.Values) && int(f.Values[to].Query) == query {
+		to++
+	}
+	return f.Values[from:to]
 }
 
 // CondensedValues are the readings of a query at a switch.
@@ -107,6 +132,11 @@ func (c *Condensed) Listed() (n uint64) {
 // Bytes is about the memory that it takes.
 func (c *Condensed) Bytes() int {
 	n := 128 + len(c.Flows)*condensedFlowBytes
+	for i := range c.Flows {
+		for _, v := range c.Flows[i].Values {
+			n += 32 + 16*len(v.Counts)
+		}
+	}
 	for _, p := range c.Paths {
 		n += 24 + 8*len(p)
 	}
@@ -116,7 +146,7 @@ func (c *Condensed) Bytes() int {
 	return n
 }
 
-const condensedFlowBytes = 56
+const condensedFlowBytes = 80
 
 // The binary form, numbers uvarints but for bytes, is packed as a whole:
 //
@@ -124,6 +154,8 @@ const condensedFlowBytes = 56
 //	paths, and for each: hops(1) values
 //	short flows, long flows, in their forms one after the other; packets of each; path of each; changes of each
 //	values, and for each: query(1) switch codes, and for each: code(1) count
+//	version 3 alone: flows with values, and for each: number behind that of the one before; values, and for each: query(1) hop(1) codes, and for
+//	each: code(1) count
 func (c *Condensed) append(dst []byte) []byte {
 	b := []byte{c.Share | c.Read<<5, c.Query}
 	b = binary.AppendUvarint(b, c.Packets)
@@ -155,13 +187,53 @@ func (c *Condensed) append(dst []byte) []byte {
 		v := &c.Values[i]
 		b = append(b, v.Query)
 		b = binary.AppendUvarint(b, v.Switch)
-		b = binary.AppendUvarint(b, uint64(len(v.Counts)))
-		for _, n := range v.Counts {
-			b = append(b, n.Code)
-			b = binary.AppendUvarint(b, n.Count)
-		}
+		b = appendCounts(b, v.Counts)
+	}
+	if c.version() == flowValuesVersion {
+		b = c.appendFlowValues(b)
 	}
 	return packing.Append(dst, b)
+}
+
+// version is that of a batch with it: the oldest one that has room for all that there is.
+func (c *Condensed) version() byte {
+	if slices.ContainsFunc(c.Flows, func(f CondensedFlow) bool { return f.Values != nil }) {
+		return flowValuesVersion
+	}
+	return condensedVersion
+}
+
+func (c *Condensed) appendFlowValues(b []byte) []byte {
+	n := 0
+	for i := range c.Flows {
+		if c.Flows[i].Values != nil {
+			n++
+		}
+	}
+	b = binary.AppendUvarint(b, uint64(n))
+	next := 0
+	for i := range c.Flows {
+		f := &c.Flows[i]
+		if f.Values == nil {
+			continue
+		}
+		b = binary.AppendUvarint(b, uint64(i-next))
+		b = binary.AppendUvarint(b, uint64(len(f.Values)))
+		for _, v := range f.Values {
+			b = appendCounts(append(b, v.Query, v.Hop), v.Counts)
+		}
+		next = i + 1
+	}
+	return b
+}
+
+func appendCounts(b []byte, counts []CodeCount) []byte {
+	b = binary.AppendUvarint(b, uint64(len(counts)))
+	for _, n := range counts {
+		b = append(b, n.Code)
+		b = binary.AppendUvarint(b, n.Count)
+	}
+	return b
 }
 
 // condensedReader reads the binary form. Its first fault is in err, and all that is read behind it is zero.
@@ -201,8 +273,8 @@ func (r *condensedReader) number(most uint64) uint64 {
 // count reads how many things of so many bytes at least follow.
 func (r *condensedReader) count(bytes int) int { return int(r.number(uint64(len(r.b) / bytes))) }
 
-// parseCondensed reads what append wrote, all of b.
-func parseCondensed(b []byte) (*Condensed, error) {
+// parseCondensed reads what append wrote in a batch of a version, all of b.
+func parseCondensed(b []byte, version byte) (*Condensed, error) {
 	text, rest, err := packing.Cut(b)
 	if err != nil {
 		return nil, err
@@ -229,6 +301,9 @@ func parseCondensed(b []byte) (*Condensed, error) {
 	}
 	r.flows(c)
 	r.values(c)
+	if version == flowValuesVersion {
+		r.flowValues(c)
+	}
 	if r.err == nil && len(r.b) != 0 {
 		r.err = errors.New("there is more than was condensed")
 	}
@@ -277,13 +352,61 @@ func (r *condensedReader) values(c *Condensed) {
 	for i := range c.Values {
 		v := &c.Values[i]
 		v.Query, v.Switch = r.byte(), r.number(^uint64(0))
-		v.Counts = make([]CodeCount, r.count(2))
-		for j := range v.Counts {
-			n := CodeCount{Code: r.byte(), Count: r.number(maxCondensed)}
-			if n.Count == 0 || j > 0 && n.Code <= v.Counts[j-1].Code {
-				r.fail("codes are not in order, or have no reading")
+		v.Counts, _ = r.counts()
+	}
+}
+
+// counts reads codes, and returns how many readings there are.
+func (r *condensedReader) counts() (list []CodeCount, readings uint64) {
+	list = make([]CodeCount, r.count(2))
+	for i := range list {
+		n := CodeCount{Code: r.byte(), Count: r.number(maxCondensed)}
+		if n.Count == 0 || i > 0 && n.Code <= list[i-1].Code {
+			r.fail("codes are not in order, or have no reading")
+		}
+		list[i] = n
+		readings += n.Count
+	}
+	return list, readings
+}
+
+// flowValues reads the values of single flows: at the hops of the flow's path, and of no more packets than it has.
+func (r *condensedReader) flowValues(c *Condensed) {
+	next := 0
+	flows := r.count(2)
+	if flows == 0 {
+		r.fail("values of no flow")
+	}
+	for range flows {
+		skip := r.number(uint64(len(c.Flows)))
+		if r.err != nil || int(skip) >= len(c.Flows)-next {
+			r.fail("values of a flow that is not listed")
+			return
+		}
+		f := &c.Flows[next+int(skip)]
+		next += int(skip) + 1
+		hops := len(c.PathOf(f))
+		if f.Values = make([]HopValues, r.count(3)); len(f.Values) == 0 {
+			r.fail("a flow has no values where there should be some")
+		}
+		readings := uint64(0)
+		for i := range f.Values {
+			v := &f.Values[i]
+			v.Query, v.Hop = r.byte(), r.byte()
+			if i > 0 && v.Query != f.Values[i-1].Query {
+				readings = 0
 			}
-			v.Counts[j] = n
+			n := uint64(0)
+			v.Counts, n = r.counts()
+			readings += n
+			switch {
+			case v.Hop == 0 || int(v.Hop) > hops:
+				r.fail("values at hop %d of %d", v.Hop, hops)
+			case i > 0 && (v.Query < f.Values[i-1].Query || v.Query == f.Values[i-1].Query && v.Hop <= f.Values[i-1].Hop):
+				r.fail("values of a flow are not in order")
+			case n == 0 || readings > f.Packets:
+				r.fail("%d readings of a flow of %d packets", readings, f.Packets)
+			}
 		}
 	}
 }

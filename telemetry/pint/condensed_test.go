@@ -45,12 +45,41 @@ func randomCondensed(r *rand.Rand, flows int) *Condensed {
 	return c
 }
 
+// withFlowValues gives some of the flows values of their own.
+func withFlowValues(r *rand.Rand, c *Condensed) *Condensed {
+	for i := range c.Flows {
+		f := &c.Flows[i]
+		if f.Path == 0 || f.Packets < 8 || r.IntN(2) == 0 {
+			continue
+		}
+		for query := range 2 {
+			left := f.Packets
+			for hop := range c.PathOf(f) {
+				if left < 2 || r.IntN(4) == 0 {
+					continue
+				}
+				v := HopValues{Query: uint8(query), Hop: uint8(hop + 1)}
+				for code := r.IntN(100); code < 256 && left > 1; code += 1 + r.IntN(9) {
+					n := 1 + r.Uint64N(left/2)
+					v.Counts = append(v.Counts, CodeCount{uint8(code), n})
+					left -= n
+				}
+				f.Values = append(f.Values, v)
+			}
+		}
+	}
+	return c
+}
+
 func TestCondensedRoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(25, 2))
 	for round := range 200 {
 		b := randomBatch(r, r.IntN(50))
 		b.Condensed = randomCondensed(r, r.IntN(1+round))
 		b.Condensed.Read = uint8(round % (MaxRead + 1))
+		if round%2 == 1 {
+			withFlowValues(r, b.Condensed)
+		}
 		body := AppendDigests([]byte("before"), b)[len("before"):]
 		d, err := CheckDigests(body)
 		if err != nil {
@@ -61,7 +90,7 @@ func TestCondensedRoundTrip(t *testing.T) {
 		}
 		for i := range b.Condensed.Flows {
 			f := &b.Condensed.Flows[i]
-			if got := d.Condensed.Find(&f.Flow); got == nil || *got != *f || (f.Path != 0) != (d.Condensed.PathOf(got) != nil) {
+			if got := d.Condensed.Find(&f.Flow); got == nil || !reflect.DeepEqual(got, f) || (f.Path != 0) != (d.Condensed.PathOf(got) != nil) {
 				t.Fatalf("round %d: flow %+v is found as %+v", round, f, got)
 			}
 		}
@@ -78,7 +107,9 @@ func TestCondensedRefuses(t *testing.T) {
 	r := rand.New(rand.NewPCG(25, 3))
 	good := func() *Condensed {
 		for {
-			if c := randomCondensed(r, 20); len(c.Flows) > 5 && len(c.Paths) > 0 && len(c.Values) > 0 && len(c.Values[0].Counts) > 1 {
+			c := withFlowValues(r, randomCondensed(r, 20))
+			// The first flow has values at two hops, of two codes at least.
+			if len(c.Flows) > 5 && len(c.Values) > 0 && len(c.Values[0].Counts) > 1 && len(c.Flows[0].ValuesOf(0)) > 1 && len(c.Flows[0].Values[0].Counts) > 1 {
 				return c
 			}
 		}
@@ -93,9 +124,17 @@ func TestCondensedRefuses(t *testing.T) {
 		"path of no hops": func(c *Condensed) { c.Paths[0] = nil },
 		"codes":           func(c *Condensed) { n := c.Values[0].Counts; n[0], n[1] = n[1], n[0] },
 		"no reading":      func(c *Condensed) { c.Values[0].Counts[0].Count = 0 },
+		"flow's codes":    func(c *Condensed) { n := c.Flows[0].Values[0].Counts; n[0], n[1] = n[1], n[0] },
+		"flow's values":   func(c *Condensed) { c.Flows[0].Values = []HopValues{} },
+		"flow's readings": func(c *Condensed) { c.Flows[0].Values[1].Counts[0].Count = c.Flows[0].Packets },
+		"flow's place":    func(c *Condensed) { c.Flows[0].Values[0].Counts = nil },
+		"no hop":          func(c *Condensed) { c.Flows[0].Values[0].Hop = 0 },
+		"hop":             func(c *Condensed) { c.Flows[0].Values[1].Hop = uint8(len(c.PathOf(&c.Flows[0])) + 1) },
+		"order of hops":   func(c *Condensed) { v := c.Flows[0].Values; v[0], v[1] = v[1], v[0] },
+		"values, no path": func(c *Condensed) { c.Flows[0].Path = 0 },
 	} {
 		c := good()
-		if _, err := parseCondensed(c.append(nil)); err != nil {
+		if _, err := parseCondensed(c.append(nil), c.version()); err != nil {
 			t.Fatal(err)
 		}
 		spoil(c)
@@ -110,8 +149,17 @@ func TestCondensedGolden(t *testing.T) {
 	r := rand.New(rand.NewPCG(25, 4))
 	b := randomBatch(r, 5)
 	b.Condensed = randomCondensed(r, 10)
+	golden(t, "digests-v2.bin", b)
+	for b.Condensed.version() != flowValuesVersion {
+		b.Condensed = withFlowValues(r, randomCondensed(r, 10))
+	}
+	golden(t, "digests-v3.bin", b)
+}
+
+func golden(t *testing.T, name string, b *DigestBatch) {
+	t.Helper()
 	body := AppendDigests(nil, b)
-	file := filepath.Join("testdata", "digests-v2.bin")
+	file := filepath.Join("testdata", name)
 	if *updateDigests {
 		if err := os.WriteFile(file, body, 0o644); err != nil {
 			t.Fatal(err)
@@ -149,7 +197,7 @@ func FuzzCondensed(f *testing.F) {
 	r := rand.New(rand.NewPCG(25, 6))
 	for range 5 {
 		b := randomBatch(r, 5)
-		b.Condensed = randomCondensed(r, 10)
+		b.Condensed = withFlowValues(r, randomCondensed(r, 10))
 		f.Add(AppendDigests(nil, b))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

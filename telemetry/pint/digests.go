@@ -76,12 +76,14 @@ const partitionSeed = 'p'
 // within a slice of 2^30 ns, 3 within 16 ms), and a flow's share of 15 or 40: with two
 // bytes and four digests of a flow, 19 bytes. In memory it is 72.
 //
-// Version 2, of a batch whose digests were condensed, is
+// Version 2, of a batch whose digests were condensed, and 3, where flows have values of their own beside, is
 //
 //	version(1) length of the form above(uvarint) that form, of version 1; what was condensed, see Condensed.append
 const (
 	digestsVersion   = 1
 	condensedVersion = 2
+	// flowValuesVersion is that of a batch whose condensed flows have Values; without any it is of condensedVersion, which older readers know.
+	flowValuesVersion = 3
 
 	digestsHeader = 44
 	flagLoop      = 1
@@ -163,7 +165,7 @@ func AppendDigests(dst []byte, b *DigestBatch) []byte {
 		plain := *b
 		plain.Condensed = nil
 		form := AppendDigests(nil, &plain)
-		dst = binary.AppendUvarint(append(dst, condensedVersion), uint64(len(form)))
+		dst = binary.AppendUvarint(append(dst, b.Condensed.version()), uint64(len(form)))
 		return b.Condensed.append(append(dst, form...))
 	}
 	g := groupFlows(b.Records)

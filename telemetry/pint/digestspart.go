@@ -10,7 +10,7 @@ func (d *Digests) Append(dst []byte) []byte {
 	if d.Condensed == nil {
 		return append(dst, d.body...)
 	}
-	dst = binary.AppendUvarint(append(dst, condensedVersion), uint64(len(d.body)))
+	dst = binary.AppendUvarint(append(dst, d.Condensed.version()), uint64(len(d.body)))
 	return d.Condensed.append(append(dst, d.body...))
 }
 

@@ -36,13 +36,14 @@ func CheckDigests(body []byte) (Digests, error) {
 
 func checkDigests(body []byte) (d Digests, err error) {
 	var condensed *Condensed
-	if len(body) > 0 && body[0] == condensedVersion {
+	if len(body) > 0 && (body[0] == condensedVersion || body[0] == flowValuesVersion) {
+		version := body[0]
 		length, n := binary.Uvarint(body[1:])
 		if n <= 0 || length > uint64(len(body)-1-n) {
 			return d, fmt.Errorf("%d bytes end inside of the digests", len(body))
 		}
 		body = body[1+n:]
-		if condensed, err = parseCondensed(body[length:]); err != nil {
+		if condensed, err = parseCondensed(body[length:], version); err != nil {
 			return d, err
 		}
 		body = slices.Clone(body[:length]) // what was condensed need not be kept as it came

@@ -21,6 +21,11 @@ func (n *sinks) condensed(t testing.TB, share uint8, flows int) *sinks {
 // condensedIn is the store of a sink that condensed in some slices, and sent all digests in the others.
 func (n *sinks) condensedIn(t testing.TB, share uint8, flows int, in func(slice int64) bool) *sinks {
 	t.Helper()
+	return n.condensedWith(t, share, sink.Room{Flows: flows, FlowValues: math.Inf(1)}, in)
+}
+
+func (n *sinks) condensedWith(t testing.TB, share uint8, room sink.Room, in func(slice int64) bool) *sinks {
+	t.Helper()
 	var c *sink.Condenser
 	other := *n
 	other.store = &store.Store{}
@@ -49,7 +54,7 @@ func (n *sinks) condensedIn(t testing.TB, share uint8, flows int, in func(slice 
 		}
 		all := make([]pint.Condensed, record.Partitions)
 		if c != nil {
-			all = c.Take(flows)
+			all = c.Take(room)
 		}
 		for p, x := range all {
 			if x.Packets == 0 && len(raw[p]) == 0 {
@@ -129,12 +134,28 @@ func TestCondensedAnswers(t *testing.T) {
 			t.Errorf("all digests: %+v\ncondensed: %+v", a, b)
 		}
 	}
-	// Of one flow there is the sample.
-	q := &Question{Kind: KindLatency, Flow: FormatKey(key(3))}
-	l, m = ask[*LatencyAnswer](t, n.engine(), q), ask[*LatencyAnswer](t, c.engine(), q)
+	// Of one flow there is what sinks counted; of one whose path changed it is of the other slices; where there was no room for it, the sample.
 	wide := func(h *HopStats) float64 { return h.Quantiles[0].RankHigh - h.Quantiles[0].RankLow }
-	if len(m.Hops) != len(l.Hops) || m.Used*8 > l.Used || wide(&m.Hops[0]) < 2*wide(&l.Hops[0]) {
-		t.Errorf("all digests: %+v\ncondensed: %+v", l, m)
+	for flow, counted := range map[int]float64{3: 1, 7: 0.5} {
+		q := &Question{Kind: KindLatency, Flow: FormatKey(key(flow))}
+		l, m = ask[*LatencyAnswer](t, n.engine(), q), ask[*LatencyAnswer](t, c.engine(), q)
+		if m.Counted < counted || counted == 1 && (len(m.Hops) != len(l.Hops) || m.Used != l.Used || wide(&m.Hops[0]) != wide(&l.Hops[0])) {
+			t.Errorf("all digests: %+v\ncounted: %+v", l, m)
+		}
+		for i := range l.Hops {
+			if counted < 1 {
+				break
+			}
+			if a, b := &l.Hops[i], &m.Hops[i]; a.Switch != b.Switch || a.Samples != b.Samples || math.Abs(a.Quantiles[0].Value-b.Quantiles[0].Value) > 0.03*a.Quantiles[0].Value {
+				t.Errorf("all digests: %+v\ncounted: %+v", a, b)
+			}
+		}
+	}
+	q := &Question{Kind: KindLatency, Flow: FormatKey(key(3))}
+	l = ask[*LatencyAnswer](t, n.engine(), q)
+	m = ask[*LatencyAnswer](t, n.condensedWith(t, 4, sink.Room{Flows: 1000}, func(int64) bool { return true }).engine(), q)
+	if len(m.Hops) != len(l.Hops) || m.Counted != 0 || m.Used*8 > l.Used || wide(&m.Hops[0]) < 2*wide(&l.Hops[0]) {
+		t.Errorf("all digests: %+v\nsample: %+v", l, m)
 	}
 	// Paths for other systems are the same.
 	for _, e := range []*Engine{n.engine(), c.engine()} {
@@ -215,6 +236,32 @@ func TestCondensedForATime(t *testing.T) {
 			}
 			if !slices.Equal(got, at(middle)) {
 				t.Errorf("%s: the path in the middle of slice %d is %v, want %v", name, s, got, at(middle))
+			}
+		}
+	}
+}
+
+// TestTallyOfAPart: bounds hold whatever the part of the whole met that samples are not of: here it met less, or more, than all others.
+func TestTallyOfAPart(t *testing.T) {
+	c := &coding{Query: &pint.Query{Bits: 8}}
+	const n, unknown = 3000, 1000
+	for name, other := range map[string]int{"less": 0, "more": 255} {
+		known, all := newTally(c), make([]int, 0, n+unknown)
+		for i := range n {
+			known.add(uint64(50 + i%100))
+			all = append(all, 50+i%100)
+		}
+		for range unknown {
+			all = append(all, other)
+		}
+		known.unknown = unknown / float64(n+unknown)
+		slices.Sort(all)
+		for _, rank := range []float64{0.01, 0.2, 0.5, 0.8, 0.99} {
+			low, high := known.rankBounds(rank, 1e-6)
+			truth := all[int(rank*float64(len(all)))]
+			places := known.places([]float64{low, high})
+			if low > 0 && int(places[0].code) > truth || high < 1 && int(places[1].code) < truth {
+				t.Errorf("%s: rank %v is %d, and the bounds %d and %d", name, rank, truth, places[0].code, places[1].code)
 			}
 		}
 	}

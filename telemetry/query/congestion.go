@@ -45,12 +45,13 @@ func (e *Engine) congestion(q *Question) (*CongestionAnswer, error) {
 		a.Links = links.list(e, q.limit())
 	}
 	if ofHops(c.Query) {
+		digests, used := d.Digests, d.Used
 		p, err := d.pool(c, 0)
 		if err != nil {
 			return nil, err
 		}
 		a.Hops, _ = p.stats(q)
-		d.Digests, d.Used = d.Digests/2, d.Used/2 // they were read twice
+		d.Digests, d.Used = digests, used // they are read twice
 	}
 	a.Basis, a.DigestBasis = d.Basis, d.DigestBasis
 	return a, nil

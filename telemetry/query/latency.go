@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/weirswitch/weir/telemetry/pint"
+	"github.com/weirswitch/weir/telemetry/record"
+	"github.com/weirswitch/weir/telemetry/store"
 )
 
 // askLatency tells the latency of hops.
@@ -66,6 +68,8 @@ type hopPool struct {
 	by        map[hopPlace]*hopTally
 	unlocated int
 	packets   uint32 // of the flow that was asked for, that had a digest of any hop
+	// all: digests are of slices that have them all, and not only those of the sample are read.
+	all bool
 }
 
 type hopTally struct {
@@ -86,7 +90,7 @@ func (d *digests) pool(c *coding, hop int) (*hopPool, error) {
 	}
 	if d.everything && d.batches.share > 0 {
 		// What sinks condensed is of all digests: those of the sample are among them.
-		p.values()
+		p.ofSwitches()
 		whole := *d.batches // which other questions have too
 		whole.whole = true
 		d.batches = &whole
@@ -108,8 +112,101 @@ func (d *digests) pool(c *coding, hop int) (*hopPool, error) {
 			continue
 		}
 		p.add(i, records, t, f, hop)
+		if d.one && d.batches.share > 0 {
+			p = p.orCounted(&d.flows[i], t, f, hop)
+		}
 	}
 	return p, d.e.affordable(p.bytes())
+}
+
+// orCounted is the pool of what sinks counted of the flow that was asked for, and of its digests in slices that have them all, or p, that of the sample,
+// if that says more. Packets of other slices are not in it: bounds hold whatever they met.
+func (p *hopPool) orCounted(flow *digestFlow, paths *tracer, f *traced, hop int) *hopPool {
+	c := &hopPool{d: p.d, c: p.c, by: map[hopPlace]*hopTally{}, all: true}
+	sampled := p.d.Used
+	p.d.Used = 0
+	known, unknown := uint64(0), uint64(0)
+	plan := planOf(p.d.reader.Plan())
+	for _, k := range flow.members {
+		for _, x := range p.d.batches.by[batchPlace{plan, uint16(k.Partition(record.Partitions))}] {
+			digests := 0
+			if at, ok := x.Find(&k); ok {
+				digests = x.Count(at)
+				if x.Condensed == nil {
+					records := p.d.batches.appendRun(nil, x, at)
+					c.add(0, records, paths, f, hop)
+					known += uint64(len(records))
+				}
+			}
+			if x.Condensed == nil {
+				continue
+			}
+			note := x.Condensed.Find(&k)
+			switch {
+			case note == nil:
+				unknown += p.d.batches.unlisted(x, digests)
+			case x.From < p.d.batches.From || x.To > p.d.batches.To || !c.values(x, note, hop):
+				unknown += note.Packets
+			default:
+				known += note.Packets
+			}
+		}
+	}
+	most := uint64(0)
+	for _, t := range c.by {
+		most = max(most, t.n)
+	}
+	for _, t := range c.by { // of packets that took another path few were known to pass here
+		t.unknown = float64(unknown) / (float64(unknown) + float64(known)*float64(t.n)/float64(most))
+	}
+	if c.width() >= p.width() {
+		p.d.Used = sampled
+		return p
+	}
+	p.d.Counted = float64(known) / float64(known+unknown)
+	return c
+}
+
+// unlisted is how many packets of a flow that a sink does not list it may have left out: there is room for those of most packets.
+func (b *batches) unlisted(x *store.Batch, digests int) uint64 {
+	least := x.Condensed.Packets - x.Condensed.Listed()
+	for i := range x.Condensed.Flows {
+		least = min(least, x.Condensed.Flows[i].Packets)
+	}
+	return max(least, uint64(digests))
+}
+
+// values adds what a sink counted of a flow in a slice, and reports whether it did count.
+func (p *hopPool) values(x *store.Batch, f *pint.CondensedFlow, hop int) bool {
+	path, values := x.Condensed.PathOf(f), f.ValuesOf(p.d.query)
+	read := uint8(0)
+	if len(path) == 1 && path[0] == uint64(x.Switch) { // from edge to edge
+		read = x.Condensed.Read
+	}
+	for _, v := range values {
+		if hop != 0 && int(v.Hop) != hop {
+			continue
+		}
+		t := p.at(hopPlace{hops: len(path), hop: int(v.Hop), known: true, sw: path[v.Hop-1]})
+		t.flows, t.weight = 1, max(t.weight, read)
+		for _, n := range v.Counts {
+			t.addMany(uint64(n.Code), n.Count)
+			p.d.Used += max(1, n.Count>>read)
+		}
+	}
+	return len(values) > 0
+}
+
+// width is the largest difference of the ranks that bound the median at a place, 1 if there is no place.
+func (p *hopPool) width() (most float64) {
+	for _, t := range p.by {
+		low, high := t.rankBounds(0.5, (1-p.d.Confidence)/2)
+		most = max(most, high-low)
+	}
+	if len(p.by) == 0 {
+		return 1
+	}
+	return most
 }
 
 // add reads a flow's samples; f is its path, nil: not known.
@@ -117,7 +214,7 @@ func (p *hopPool) add(number int, records []pint.Record, paths *tracer, f *trace
 	for i := range records {
 		o := &records[i]
 		r, ok := p.d.reader.Read(p.d.query, o)
-		if !ok || !p.d.batches.whole && !p.d.batches.uniform(o) {
+		if !ok || !p.all && !p.d.batches.whole && !p.d.batches.uniform(o) {
 			continue
 		}
 		p.packets++
@@ -164,8 +261,8 @@ func (t *hopTally) count(number int) {
 	}
 }
 
-// values adds what sinks read of all flows, by switch.
-func (p *hopPool) values() {
+// ofSwitches adds what sinks read of all flows, by switch.
+func (p *hopPool) ofSwitches() {
 	plan := planOf(p.d.reader.Plan())
 	for at, list := range p.d.batches.by {
 		for _, x := range list {
@@ -226,7 +323,7 @@ func (p *hopPool) stats(q *Question) (list []HopStats, more int) {
 		h := HopStats{Hop: at.hop, Flows: t.flows, ValueStats: t.stats(p.c, q.quantiles(), 1-p.d.Confidence), Frequent: []FrequentValue{}}
 		if p.c.Aggregation == pint.Frequent {
 			h.Frequent = t.frequent(p.c, 1-p.d.Confidence)
-		} else if !p.d.one {
+		} else if !p.d.one || p.all {
 			t.interpolate(p.c, &h.ValueStats)
 		} else {
 			t.refine(p.c, &h.ValueStats, p.packets, onePath)

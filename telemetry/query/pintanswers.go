@@ -23,6 +23,9 @@ type DigestBasis struct {
 	// more came than they had time for.
 	Read    float64 `json:"read" unit:"share of the packets"`
 	LeftOut uint64  `json:"left_out" unit:"packets"`
+	// Counted of the packets of the one flow that was asked for are behind values at its hops, as sinks counted these before they condensed, or have all
+	// digests here; bounds hold whatever the others met. 0: values are those of the sample that Share says.
+	Counted float64 `json:"counted" unit:"share of the packets"`
 }
 
 // PathAnswer tells the paths of flows in a window, from their packets' digests in that

@@ -67,6 +67,8 @@ type tally struct {
 	sparse map[uint64]uint64 // of others
 	n      uint64
 	weight uint8 // a sample may stand for up to 2^weight of n
+	// unknown is the share of the whole that the samples are not of, whose values may be any.
+	unknown float64
 }
 
 // samples is how many there were, about, where some stand for more of n.
@@ -115,7 +117,7 @@ func (t *tally) bytes() int64 { return int64(8*len(t.dense) + 48*len(t.sparse) +
 func (t *tally) reset() {
 	clear(t.dense)
 	clear(t.sparse)
-	t.n, t.weight = 0, 0
+	t.n, t.weight, t.unknown = 0, 0, 0
 }
 
 // place is a code, and where in its step a rank is, from -1/2 to 1/2: the samples of a code are taken to be spread evenly over
@@ -176,7 +178,7 @@ func (t *tally) stats(c *coding, ranks []float64, delta float64) ValueStats {
 	top := uint64(1)<<c.Bits - 1
 	want := make([]float64, 0, 3*len(ranks))
 	for _, rank := range ranks {
-		low, high := rankBounds(rank, t.independent(), delta/float64(2*len(ranks)))
+		low, high := t.rankBounds(rank, delta/float64(2*len(ranks)))
 		want = append(want, rank, low, high)
 	}
 	places := t.places(want)
@@ -192,6 +194,19 @@ func (t *tally) stats(c *coding, ranks []float64, delta float64) ValueStats {
 		v.Quantiles = append(v.Quantiles, q)
 	}
 	return v
+}
+
+// rankBounds are the ranks of samples between which the value of a rank in the whole is, each side but for a probability of risk: below it
+// or above it may be all that is unknown.
+func (t *tally) rankBounds(rank, risk float64) (low, high float64) {
+	low, high = 0, 1
+	if known := (rank - t.unknown) / (1 - t.unknown); known > 0 {
+		low, _ = rankBounds(known, t.independent(), risk)
+	}
+	if known := rank / (1 - t.unknown); known < 1 {
+		_, high = rankBounds(known, t.independent(), risk)
+	}
+	return low, high
 }
 
 // leastOfMean is how many samples a mean needs: of fewer the deviation is not known, nor bounds.
@@ -261,6 +276,7 @@ func (t *tally) frequent(c *coding, delta float64) []FrequentValue {
 			Low:   share - farthest(need, func(d float64) (x, r float64) { return share, share - d }, share),
 			High:  share + farthest(need, func(d float64) (x, r float64) { return share, share + d }, 1-share),
 		}
+		b.Low, b.High = b.Low*(1-t.unknown), b.High*(1-t.unknown)+t.unknown
 		if count > 0 && b.High >= frequentShare {
 			list = append(list, FrequentValue{Value: c.value(code), Share: b})
 		}

@@ -12,8 +12,8 @@ import (
 
 // CondenserConfig bounds a condenser's memory.
 type CondenserConfig struct {
-	// MaxFlows is how many flows it knows, each in about 250 bytes, and up to 2 KB more while its path is not certain; beyond, those that
-	// were not heard of for a while are evicted.
+	// MaxFlows is how many flows it knows, each in about 250 bytes, 256 more once it had readings, and up to 2 KB more while its path is
+	// not certain; beyond, those that were not heard of for a while are evicted. The readings of single flows take up to 8 MB beside.
 	MaxFlows int
 	// Partitions is into how many parts its flows are divided (pint.FlowKey.Partition).
 	Partitions int
@@ -38,6 +38,8 @@ type Condenser struct {
 	flows   *flowTable[condensed]
 	parts   []condensedPart
 	evicted uint64
+	blocks  int            // counts of single flows that are in use
+	free    []*[256]uint32 // those that are not
 }
 
 // condensed is what is known of a flow.
@@ -49,6 +51,17 @@ type condensed struct {
 	mixed     bool   // packets with another mark came in the slice: there is no one path
 	partition uint16
 	pending   []reading // of the slice, while its path is not certain
+	// few are the slice's readings until there are fewReadings, and places counts all of them from then on; neither if the path was not one in all of
+	// the slice, or no counts were free, which left says.
+	few    []reading
+	places []flowPlace
+	left   bool
+}
+
+// flowPlace counts a query's readings at a hop of a flow's path.
+type flowPlace struct {
+	query, hop uint8
+	counts     *[256]uint32
 }
 
 // reading waits for the path.
@@ -72,6 +85,12 @@ const (
 	maxPending = 128
 	// maxPlaces bounds the queries and switches of a partition, 2 KB each.
 	maxPlaces = 2048
+	// fewReadings is how many readings of a flow in a slice are kept one by one, before they are counted.
+	fewReadings = 64
+	// leastReadings is how many of them are the least to be sent: of fewer, quantiles say little more than those of the switches.
+	leastReadings = 16
+	// maxBlocks bounds the counts of single flows, 1 KB each.
+	maxBlocks = 8192
 	// verifyEach is how many packets of a flow whose path is certain one is compared with it: a change is noticed some packets later.
 	verifyEach = 8
 )
@@ -185,6 +204,64 @@ func (c *Condenser) count(part *condensedPart, f *condensed, r reading) {
 		part.values[at] = counts
 	}
 	counts[r.code] += n
+	c.countFlow(f, r)
+}
+
+// countFlow counts a reading for its flow.
+func (c *Condenser) countFlow(f *condensed, r reading) {
+	switch {
+	case f.left:
+	case f.Changes != f.before: // readings were of another path before
+		c.leave(f)
+	case len(f.places) == 0 && len(f.few) < fewReadings:
+		f.few = append(f.few, r)
+	default:
+		for _, x := range f.few {
+			c.countAt(f, x)
+		}
+		f.few = f.few[:0]
+		c.countAt(f, r)
+	}
+}
+
+func (c *Condenser) countAt(f *condensed, r reading) {
+	for i := range f.places {
+		if p := &f.places[i]; p.query == r.query && p.hop == r.hop {
+			p.counts[r.code] += uint32(1) << (r.weight & 31)
+			return
+		}
+	}
+	if f.left {
+		return
+	}
+	block := (*[256]uint32)(nil)
+	switch last := len(c.free) - 1; {
+	case last >= 0:
+		block, c.free = c.free[last], c.free[:last]
+	case c.blocks < maxBlocks:
+		block = new([256]uint32)
+		c.blocks++
+	default:
+		c.leave(f)
+		return
+	}
+	block[r.code] = uint32(1) << (r.weight & 31)
+	f.places = append(f.places, flowPlace{r.query, r.hop, block})
+}
+
+// leave gives up a flow's counts of the slice.
+func (c *Condenser) leave(f *condensed) {
+	c.forget(f)
+	f.left = true
+}
+
+// forget begins a flow's counts anew.
+func (c *Condenser) forget(f *condensed) {
+	for _, p := range f.places {
+		clear(p.counts[:])
+		c.free = append(c.free, p.counts)
+	}
+	f.few, f.places, f.left = f.few[:0], f.places[:0], false
 }
 
 // What records take, about, in bytes: a digest in full ones, a flow, one of few digests, how often a code came, and a header.
@@ -193,28 +270,59 @@ const (
 	flowBytes       = 13
 	fewDigestsBytes = 22
 	codeBytes       = 2.4
+	placeBytes      = 3 // of a query and hop of a flow
 	headerBytes     = 100
 )
 
-// The parts of the room for flows and for digests, of what values leave; and what values leave at least, of all.
+// The parts of the room for flows, for digests and for values of single flows, of what values of switches leave; and what these leave at least, of all. What flows
+// need less than their part is for their values.
 const (
-	flowPart   = 0.75
-	digestPart = 1 - flowPart
+	flowPart   = 0.65
+	digestPart = 0.15
+	valuePart  = 1 - flowPart - digestPart
 	leastPart  = 0.2
 )
 
 // DigestBytes is about what so many digests take in records.
 func DigestBytes(digests uint64) float64 { return float64(digests) * digestBytes }
 
-// Room is how many flows, and digests as they are, a sink sends at most in so many bytes, beside values that take some of them.
-func Room(bytes, values float64) (flows int, digests float64) {
-	bytes = max(bytes-values, leastPart*bytes)
-	return int(min(bytes*flowPart/flowBytes, math.MaxInt32)), bytes * digestPart / fewDigestsBytes
+// Needs are what a slice takes in records, in bytes.
+type Needs struct {
+	Flows  int     // of which packets came
+	Values float64 // of switches, and the records themselves
+	// FlowValues are values of single flows.
+	FlowValues float64
 }
 
-// UsefulBytes is the room that so many flows need beside values.
-func UsefulBytes(flows int, values float64) float64 {
-	return float64(flows)*flowBytes/flowPart + values
+// Useful is the room in which there is no need to leave out flows or values.
+func (n Needs) Useful() float64 {
+	flows := float64(n.Flows) * flowBytes
+	return n.Values + max(flows/flowPart, (flows+n.FlowValues)/(1-digestPart))
+}
+
+// Room is what a sink sends of a slice at most.
+type Room struct {
+	Flows      int
+	FlowValues float64 // bytes
+	Digests    float64 // as they are
+}
+
+// Divide says for what so many bytes are enough.
+func (n Needs) Divide(bytes float64) Room {
+	bytes = max(bytes-n.Values, leastPart*bytes)
+	spare := max(0, bytes*flowPart-float64(n.Flows)*flowBytes)
+	return Room{
+		Flows: int(min(bytes*flowPart/flowBytes, math.MaxInt32)), FlowValues: bytes*valuePart + spare, Digests: bytes * digestPart / fewDigestsBytes,
+	}
+}
+
+// FlowValuesBytes is about what the values of a flow take in records.
+func FlowValuesBytes(values []pint.HopValues) float64 {
+	sum := 0
+	for _, v := range values {
+		sum += len(v.Counts)
+	}
+	return placeBytes*float64(len(values)) + codeBytes*float64(sum)
 }
 
 // Share is the smallest of which so many digests leave at most so many.
@@ -225,8 +333,8 @@ func Share(digests uint64, most float64) (share uint8) {
 	return share
 }
 
-// Take ends a slice: it returns what was condensed of each partition, with up to flows flows in all, those of most packets first.
-func (c *Condenser) Take(flows int) []pint.Condensed {
+// Take ends a slice: it returns what was condensed of each partition, with what there is room for of flows and of their values, those of most packets first.
+func (c *Condenser) Take(room Room) []pint.Condensed {
 	all := make([]pint.Condensed, len(c.parts))
 	paths := make([]map[string]uint32, len(c.parts))
 	for i := range c.parts {
@@ -250,10 +358,16 @@ func (c *Condenser) Take(flows int) []pint.Condensed {
 		for _, p := range f.pending {
 			to.Unlocated += uint64(1) << (p.weight & 63)
 		}
-		if n < flows {
+		if n < room.Flows {
 			x := pint.CondensedFlow{Flow: e.key, Packets: f.packets, Changes: uint32(min(f.Changes-f.before, 1<<32-1))}
 			if f.Certain() && !f.mixed {
 				x.Path = pathNumber(to, paths[f.partition], f.Path())
+				if x.Changes == 0 {
+					if values := f.values(); FlowValuesBytes(values) <= room.FlowValues {
+						room.FlowValues -= FlowValuesBytes(values)
+						x.Values = values
+					}
+				}
 			}
 			to.Flows = append(to.Flows, x)
 		}
@@ -261,11 +375,56 @@ func (c *Condenser) Take(flows int) []pint.Condensed {
 			f.Flow, f.mixed = Flow{}, false // in the next slice it may have one
 		}
 		f.packets, f.before, f.pending = 0, f.Changes, f.pending[:0]
+		c.forget(f)
 	}
+	c.blocks = len(c.free) // without those of flows that were evicted
 	for i := range all {
 		all[i].Sort()
 	}
 	return all
+}
+
+// values are the flow's readings, in the order of query and hop; nil of fewer than leastReadings.
+func (f *condensed) values() (list []pint.HopValues) {
+	if len(f.places) == 0 {
+		if len(f.few) >= leastReadings {
+			list = valuesOf(f.few)
+		}
+		return list
+	}
+	slices.SortFunc(f.places, func(a, b flowPlace) int {
+		return cmp.Or(cmp.Compare(a.query, b.query), cmp.Compare(a.hop, b.hop))
+	})
+	for _, p := range f.places {
+		v := pint.HopValues{Query: p.query, Hop: p.hop}
+		for code, n := range p.counts {
+			if n != 0 {
+				v.Counts = append(v.Counts, pint.CodeCount{Code: uint8(code), Count: uint64(n)})
+			}
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+// valuesOf counts readings, and sorts them.
+func valuesOf(readings []reading) (list []pint.HopValues) {
+	slices.SortFunc(readings, func(a, b reading) int {
+		return cmp.Or(cmp.Compare(a.query, b.query), cmp.Compare(a.hop, b.hop), cmp.Compare(a.code, b.code))
+	})
+	for i, r := range readings {
+		n := uint64(1) << (r.weight & 31)
+		if i == 0 || r.query != readings[i-1].query || r.hop != readings[i-1].hop {
+			list = append(list, pint.HopValues{Query: r.query, Hop: r.hop})
+		}
+		v := &list[len(list)-1]
+		if last := len(v.Counts) - 1; last >= 0 && v.Counts[last].Code == r.code {
+			v.Counts[last].Count += n
+		} else {
+			v.Counts = append(v.Counts, pint.CodeCount{Code: r.code, Count: n})
+		}
+	}
+	return list
 }
 
 // pathNumber is that of a path among those of a partition, from 1.
@@ -305,33 +464,43 @@ func (p *condensedPart) take() (all []pint.CondensedValues) {
 	return all
 }
 
-// Heard is how many flows had packets in the slice, of those that it knows.
-func (c *Condenser) Heard() (n int) {
+// Needs are those of the slice until now.
+func (c *Condenser) Needs() (n Needs) {
 	for i := range c.flows.flows {
-		if c.flows.flows[i].state.packets > 0 {
-			n++
+		f := &c.flows.flows[i].state
+		if f.packets == 0 {
+			continue
+		}
+		n.Flows++
+		if len(f.few) >= leastReadings {
+			n.FlowValues += FlowValuesBytes(valuesOf(f.few))
+		}
+		n.FlowValues += placeBytes * float64(len(f.places))
+		for _, p := range f.places {
+			n.FlowValues += codeBytes * float64(codesOf(p.counts[:]))
 		}
 	}
-	return n
-}
-
-// ValueBytes is about what the values of the slice take in records, and the records themselves.
-func (c *Condenser) ValueBytes() (sum float64) {
 	for i := range c.parts {
 		p := &c.parts[i]
 		if p.packets == 0 {
 			continue
 		}
-		sum += headerBytes
+		n.Values += headerBytes
 		for _, counts := range p.values {
-			for _, n := range counts {
-				if n != 0 {
-					sum += codeBytes
-				}
-			}
+			n.Values += codeBytes * float64(codesOf(counts[:]))
 		}
 	}
-	return sum
+	return n
+}
+
+// codesOf is how many codes were read.
+func codesOf[T uint32 | uint64](counts []T) (n int) {
+	for _, x := range counts {
+		if x != 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // Evicted is how many flows were evicted so far.

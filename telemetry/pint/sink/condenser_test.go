@@ -1,6 +1,8 @@
 package sink
 
 import (
+	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -8,6 +10,9 @@ import (
 	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/pint/plan"
 )
+
+// whole is room for all that there is.
+var whole = Room{Flows: 1000, FlowValues: math.Inf(1)}
 
 // TestCondenser: paths of flows that sent enough are certain and right, packets are counted, values by switch are those of the
 // digests, and a change of path is seen.
@@ -41,7 +46,7 @@ func TestCondenser(t *testing.T) {
 				want[path(flow)[at.Hop-1]]++
 			}
 		}
-		return c.Take(1000)
+		return c.Take(whole)
 	}
 	check := func(all []pint.Condensed, path func(flow int) []uint64, moved int) {
 		t.Helper()
@@ -85,7 +90,7 @@ func TestCondenser(t *testing.T) {
 		return pathOf(flow)
 	}
 	check(slice(other), other, 4)
-	if all := c.Take(1000); slices.ContainsFunc(all, func(x pint.Condensed) bool { return x.Packets != 0 || len(x.Values) != 0 }) {
+	if all := c.Take(whole); slices.ContainsFunc(all, func(x pint.Condensed) bool { return x.Packets != 0 || len(x.Values) != 0 }) {
 		t.Errorf("a slice without digests has %+v", all)
 	}
 	for _, flow := range []int{3, 4, 3} {
@@ -93,11 +98,135 @@ func TestCondenser(t *testing.T) {
 		c.Add(&o, 0)
 	}
 	var listed []pint.CondensedFlow
-	for _, x := range c.Take(1) {
+	for _, x := range c.Take(Room{Flows: 1}) {
 		listed = append(listed, x.Flows...)
 	}
 	if len(listed) != 1 || listed[0].Flow != flowKey(3) || listed[0].Packets != 2 {
 		t.Errorf("listed are %+v, where the largest of two flows has room", listed)
+	}
+}
+
+// TestCondenserOfSingleFlows: what queries read of a flow is counted by hop, all of it, slice by slice; of one whose path changed, or that had few
+// packets, there are no counts; and they take the room that they were given, the largest flows first.
+func TestCondenserOfSingleFlows(t *testing.T) {
+	p := plan.Default()
+	c, err := NewCondenser(p, CondenserConfig{MaxFlows: 64, Partitions: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := p.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := NewReader(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(25, 11))
+	const flows, few, moved = 20, 3, 5
+	for slice := range 3 {
+		want := [flows][8]map[uint8]uint64{}
+		room := whole
+		if slice == 2 {
+			room.FlowValues = 400
+		}
+		send := func(flow int, path []uint64) {
+			o := network(e, r, flow, path, func(hop int) pint.Observed {
+				return pint.Observed{pint.SwitchID: path[hop-1], pint.HopLatency: 1000 + r.Uint64N(500), pint.EgressUtilisation: 30_000}
+			})
+			c.Add(&o, 0)
+			if at, ok := reader.Read(1, &o); ok {
+				if want[flow][at.Hop] == nil {
+					want[flow][at.Hop] = map[uint8]uint64{}
+				}
+				want[flow][at.Hop][uint8(at.Digest)]++
+			}
+		}
+		for flow := range flows {
+			for i := range 300 + 10*flow {
+				path := pathOf(flow)
+				if flow == moved && slice == 1 && i > 150 {
+					path = []uint64{9, 8, 7}
+				}
+				if flow != few || i < 10 {
+					send(flow, path)
+				}
+			}
+		}
+		needs := c.Needs()
+		bytes, smallest := 0.0, uint64(math.MaxUint64)
+		var left []uint64
+		for _, x := range c.Take(room) {
+			for i := range x.Flows {
+				f := &x.Flows[i]
+				flow := int(f.Flow.SrcPort)
+				if f.Values == nil {
+					if flow == few || slice == 1 && flow == moved {
+						continue
+					}
+					if slice != 2 {
+						t.Errorf("slice %d: flow %d of %d packets has no values", slice, flow, f.Packets)
+					}
+					left = append(left, f.Packets)
+					continue
+				}
+				if flow == few || slice == 1 && flow == moved || slice == 2 && flow == moved && len(x.PathOf(f)) == 0 {
+					t.Errorf("slice %d: flow %d has values", slice, flow)
+				}
+				bytes, smallest = bytes+FlowValuesBytes(f.Values), min(smallest, f.Packets)
+				for _, v := range f.ValuesOf(1) {
+					got := map[uint8]uint64{}
+					for _, n := range v.Counts {
+						got[n.Code] = n.Count
+					}
+					if !maps.Equal(got, want[flow][v.Hop]) {
+						t.Errorf("slice %d: flow %d has %v at hop %d, not %v", slice, flow, got, v.Hop, want[flow][v.Hop])
+					}
+				}
+				if n := len(f.ValuesOf(1)); n != len(x.PathOf(f)) {
+					t.Errorf("slice %d: flow %d has values at %d hops of %d", slice, flow, n, len(x.PathOf(f)))
+				}
+			}
+		}
+		if slice == 2 {
+			if bytes > 400 || bytes == 0 || len(left) == 0 || slices.Max(left) > smallest {
+				t.Errorf("values of %.0f bytes in room for 400: the smallest flow with values has %d packets, the largest without %d", bytes, smallest, slices.Max(left))
+			}
+		} else if bytes < 0.9*needs.FlowValues || bytes > 1.001*needs.FlowValues {
+			t.Errorf("slice %d: values take %.0f bytes, and %.0f were asked for", slice, bytes, needs.FlowValues)
+		}
+	}
+	if c.blocks != len(c.free) {
+		t.Errorf("of %d counts %d are free between slices", c.blocks, len(c.free))
+	}
+}
+
+// TestCondenserCountsAreBounded: there are maxBlocks counts of single flows, and all are free again when a slice ends, those of evicted flows too.
+func TestCondenserCountsAreBounded(t *testing.T) {
+	p := plan.Default()
+	c, err := NewCondenser(p, CondenserConfig{MaxFlows: maxBlocks, Partitions: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(25, 12))
+	for slice := range 2 {
+		for n := range maxBlocks + 500 + slice {
+			for range fewReadings * 2 { // from edge to edge: the path is known
+				c.Add(&pint.Record{Flow: flowKey(n), ID: r.Uint64(), Digest: r.Uint64N(1 << 16), Plan: p.ID, Hops: 1}, 1)
+			}
+			if c.blocks > maxBlocks {
+				t.Fatalf("%d counts", c.blocks)
+			}
+		}
+		with := 0
+		for _, f := range c.Take(Room{Flows: math.MaxInt, FlowValues: math.Inf(1)})[0].Flows {
+			if f.Values != nil {
+				with++
+			}
+		}
+		if with < maxBlocks/3 || with > maxBlocks || c.blocks != len(c.free) || c.blocks > maxBlocks {
+			t.Errorf("%d flows have values; of %d counts %d are free", with, c.blocks, len(c.free))
+		}
 	}
 }
 
@@ -113,7 +242,7 @@ func TestCondenserIsBounded(t *testing.T) {
 		c.Add(&pint.Record{Flow: flowKey(n % 400), ID: r.Uint64(), Digest: r.Uint64N(1 << 16), Plan: p.ID, Hops: 5}, 0)
 	}
 	packets, listed := uint64(0), uint64(0)
-	for _, x := range c.Take(1000) {
+	for _, x := range c.Take(whole) {
 		packets, listed = packets+x.Packets, listed+x.Listed()
 		if len(x.Flows) > 50 {
 			t.Errorf("%d flows", len(x.Flows))
@@ -173,7 +302,7 @@ func TestCondenserOfParallelPaths(t *testing.T) {
 			o := network(e, r, 1, way, func(hop int) pint.Observed { return pint.Observed{pint.SwitchID: way[hop-1]} })
 			c.Add(&o, 0)
 		}
-		x := c.Take(10)[0]
+		x := c.Take(whole)[0]
 		got, want := x.PathOf(&x.Flows[0]), map[int][]uint64{0: ways[0], 3: ways[1]}[slice]
 		if !slices.Equal(got, want) || x.Flows[0].Packets != 300 {
 			t.Errorf("slice %d: %d packets by %v, not %v", slice, x.Flows[0].Packets, got, want)

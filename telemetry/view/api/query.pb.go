@@ -3300,7 +3300,10 @@ type PathAnswer struct {
 	LeftOut uint64  `protobuf:"varint,24,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	// read of the packets from edge to edge of a switch had a digest, each of which counts for all of them: below 1 where sinks condensed and
 	// more came than they had time for.
-	Read          float64 `protobuf:"fixed64,25,opt,name=read,proto3" json:"read,omitempty"`
+	Read float64 `protobuf:"fixed64,25,opt,name=read,proto3" json:"read,omitempty"`
+	// counted of the packets of the one flow that was asked for are behind values at its hops, as sinks counted these before they condensed, or have all
+	// digests here; bounds hold whatever the others met. 0: values are those of the sample that share says.
+	Counted       float64 `protobuf:"fixed64,26,opt,name=counted,proto3" json:"counted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3464,6 +3467,13 @@ func (x *PathAnswer) GetLeftOut() uint64 {
 func (x *PathAnswer) GetRead() float64 {
 	if x != nil {
 		return x.Read
+	}
+	return 0
+}
+
+func (x *PathAnswer) GetCounted() float64 {
+	if x != nil {
+		return x.Counted
 	}
 	return 0
 }
@@ -3889,7 +3899,10 @@ type LatencyAnswer struct {
 	LeftOut uint64  `protobuf:"varint,31,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	// read of the packets from edge to edge of a switch had a digest, each of which counts for all of them: below 1 where sinks condensed and
 	// more came than they had time for.
-	Read          float64 `protobuf:"fixed64,32,opt,name=read,proto3" json:"read,omitempty"`
+	Read float64 `protobuf:"fixed64,32,opt,name=read,proto3" json:"read,omitempty"`
+	// counted of the packets of the one flow that was asked for are behind values at its hops, as sinks counted these before they condensed, or have all
+	// digests here; bounds hold whatever the others met. 0: values are those of the sample that share says.
+	Counted       float64 `protobuf:"fixed64,33,opt,name=counted,proto3" json:"counted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4102,6 +4115,13 @@ func (x *LatencyAnswer) GetLeftOut() uint64 {
 func (x *LatencyAnswer) GetRead() float64 {
 	if x != nil {
 		return x.Read
+	}
+	return 0
+}
+
+func (x *LatencyAnswer) GetCounted() float64 {
+	if x != nil {
+		return x.Counted
 	}
 	return 0
 }
@@ -4411,7 +4431,10 @@ type CongestionAnswer struct {
 	LeftOut uint64  `protobuf:"varint,31,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	// read of the packets from edge to edge of a switch had a digest, each of which counts for all of them: below 1 where sinks condensed and
 	// more came than they had time for.
-	Read          float64 `protobuf:"fixed64,32,opt,name=read,proto3" json:"read,omitempty"`
+	Read float64 `protobuf:"fixed64,32,opt,name=read,proto3" json:"read,omitempty"`
+	// counted of the packets of the one flow that was asked for are behind values at its hops, as sinks counted these before they condensed, or have all
+	// digests here; bounds hold whatever the others met. 0: values are those of the sample that share says.
+	Counted       float64 `protobuf:"fixed64,33,opt,name=counted,proto3" json:"counted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4628,6 +4651,13 @@ func (x *CongestionAnswer) GetRead() float64 {
 	return 0
 }
 
+func (x *CongestionAnswer) GetCounted() float64 {
+	if x != nil {
+		return x.Counted
+	}
+	return 0
+}
+
 // LinkCongestion bounds a link's congestion by the flows that pass it.
 type LinkCongestion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4750,7 +4780,10 @@ type LoopsAnswer struct {
 	LeftOut uint64  `protobuf:"varint,27,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	// read of the packets from edge to edge of a switch had a digest, each of which counts for all of them: below 1 where sinks condensed and
 	// more came than they had time for.
-	Read          float64 `protobuf:"fixed64,28,opt,name=read,proto3" json:"read,omitempty"`
+	Read float64 `protobuf:"fixed64,28,opt,name=read,proto3" json:"read,omitempty"`
+	// counted of the packets of the one flow that was asked for are behind values at its hops, as sinks counted these before they condensed, or have all
+	// digests here; bounds hold whatever the others met. 0: values are those of the sample that share says.
+	Counted       float64 `protobuf:"fixed64,29,opt,name=counted,proto3" json:"counted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4935,6 +4968,13 @@ func (x *LoopsAnswer) GetLeftOut() uint64 {
 func (x *LoopsAnswer) GetRead() float64 {
 	if x != nil {
 		return x.Read
+	}
+	return 0
+}
+
+func (x *LoopsAnswer) GetCounted() float64 {
+	if x != nil {
+		return x.Counted
 	}
 	return 0
 }
@@ -7710,7 +7750,7 @@ const file_query_proto_rawDesc = "" +
 	"\rFragmentError\x12\x16\n" +
 	"\x06switch\x18\x01 \x01(\tR\x06switch\x12\x1c\n" +
 	"\tsubepochs\x18\x02 \x01(\x03R\tsubepochs\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\x01R\x05error\"\x88\x04\n" +
+	"\x05error\x18\x03 \x01(\x01R\x05error\"\xa2\x04\n" +
 	"\n" +
 	"PathAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
@@ -7736,7 +7776,8 @@ const file_query_proto_rawDesc = "" +
 	"\x04more\x18\x16 \x01(\x03R\x04more\x12\x14\n" +
 	"\x05share\x18\x17 \x01(\x01R\x05share\x12\x19\n" +
 	"\bleft_out\x18\x18 \x01(\x04R\aleftOut\x12\x12\n" +
-	"\x04read\x18\x19 \x01(\x01R\x04read\"\x9f\x03\n" +
+	"\x04read\x18\x19 \x01(\x01R\x04read\x12\x18\n" +
+	"\acounted\x18\x1a \x01(\x01R\acounted\"\x9f\x03\n" +
 	"\bFlowPath\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
 	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x19\n" +
@@ -7770,7 +7811,7 @@ const file_query_proto_rawDesc = "" +
 	"\x05known\x18\x04 \x01(\bR\x05known\x12\x18\n" +
 	"\acertain\x18\x05 \x01(\bR\acertain\x12\x14\n" +
 	"\x05doubt\x18\x06 \x01(\x01R\x05doubt\x12\x1a\n" +
-	"\bswitches\x18\a \x03(\tR\bswitches\"\xf3\x05\n" +
+	"\bswitches\x18\a \x03(\tR\bswitches\"\x8d\x06\n" +
 	"\rLatencyAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7802,7 +7843,8 @@ const file_query_proto_rawDesc = "" +
 	"\x05flows\x18\x1d \x03(\v2\x19.weir.query.v1.FlowValuesR\x05flows\x12\x14\n" +
 	"\x05share\x18\x1e \x01(\x01R\x05share\x12\x19\n" +
 	"\bleft_out\x18\x1f \x01(\x04R\aleftOut\x12\x12\n" +
-	"\x04read\x18  \x01(\x01R\x04read\"\xda\x01\n" +
+	"\x04read\x18  \x01(\x01R\x04read\x12\x18\n" +
+	"\acounted\x18! \x01(\x01R\acounted\"\xda\x01\n" +
 	"\bHopStats\x12\x10\n" +
 	"\x03hop\x18\x01 \x01(\x03R\x03hop\x12\x16\n" +
 	"\x06switch\x18\x02 \x01(\tR\x06switch\x12\x14\n" +
@@ -7822,7 +7864,7 @@ const file_query_proto_rawDesc = "" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
 	"\asamples\x18\x02 \x01(\x04R\asamples\x12:\n" +
 	"\tquantiles\x18\x03 \x03(\v2\x1c.weir.query.v1.QuantileValueR\tquantiles\x124\n" +
-	"\x06median\x18\x04 \x01(\v2\x1c.weir.query.v1.QuantileValueR\x06median\"\x8d\x06\n" +
+	"\x06median\x18\x04 \x01(\v2\x1c.weir.query.v1.QuantileValueR\x06median\"\xa7\x06\n" +
 	"\x10CongestionAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7854,14 +7896,15 @@ const file_query_proto_rawDesc = "" +
 	"\x04hops\x18\x1d \x03(\v2\x17.weir.query.v1.HopStatsR\x04hops\x12\x14\n" +
 	"\x05share\x18\x1e \x01(\x01R\x05share\x12\x19\n" +
 	"\bleft_out\x18\x1f \x01(\x04R\aleftOut\x12\x12\n" +
-	"\x04read\x18  \x01(\x01R\x04read\"\x8b\x01\n" +
+	"\x04read\x18  \x01(\x01R\x04read\x12\x18\n" +
+	"\acounted\x18! \x01(\x01R\acounted\"\x8b\x01\n" +
 	"\x0eLinkCongestion\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
 	"\x05flows\x18\x03 \x01(\x03R\x05flows\x12\x17\n" +
 	"\aat_most\x18\x04 \x01(\x01R\x06atMost\x12\x12\n" +
 	"\x04flow\x18\x05 \x01(\tR\x04flow\x12\x12\n" +
-	"\x04open\x18\x06 \x01(\bR\x04open\"\xde\x04\n" +
+	"\x04open\x18\x06 \x01(\bR\x04open\"\xf8\x04\n" +
 	"\vLoopsAnswer\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x03R\x06fromNs\x12\x13\n" +
 	"\x05to_ns\x18\x02 \x01(\x03R\x04toNs\x12\x1e\n" +
@@ -7889,7 +7932,8 @@ const file_query_proto_rawDesc = "" +
 	"\breported\x18\x19 \x01(\x04R\breported\x12\x14\n" +
 	"\x05share\x18\x1a \x01(\x01R\x05share\x12\x19\n" +
 	"\bleft_out\x18\x1b \x01(\x04R\aleftOut\x12\x12\n" +
-	"\x04read\x18\x1c \x01(\x01R\x04read\"\xf6\x01\n" +
+	"\x04read\x18\x1c \x01(\x01R\x04read\x12\x18\n" +
+	"\acounted\x18\x1d \x01(\x01R\acounted\"\xf6\x01\n" +
 	"\bFlowLoop\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
 	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x16\n" +

@@ -21,6 +21,9 @@ func digestLines(d *query.DigestBasis, listed int) []string {
 	if d.Share < 1 {
 		text = append(text, fmt.Sprintf("a budget left out digests: records have those of %.3g %% of the packets, and what the sinks read", 100*d.Share))
 	}
+	if d.Counted > 0 {
+		text = append(text, fmt.Sprintf("values at hops are of %.3g %% of the packets, as sinks counted them; bounds hold whatever the others met", 100*d.Counted))
+	}
 	if d.Read < 1 {
 		text = append(text, fmt.Sprintf("of packets from edge to edge of one switch, sinks read %.3g %%: their numbers are estimates", 100*d.Read))
 	}
