@@ -238,14 +238,23 @@ func limit(condensed []pint.Condensed, room sink.Room) []pint.Condensed {
 	slices.SortFunc(order, func(a, b *pint.CondensedFlow) int {
 		return cmp.Or(cmp.Compare(b.Packets, a.Packets), a.Flow.Compare(&b.Flow))
 	})
-	for n, f := range order {
-		if n >= room.Flows {
-			f.Packets = 0
-		} else if bytes := sink.FlowValuesBytes(f.Values); bytes <= room.FlowValues {
-			room.FlowValues -= bytes
-		} else {
-			f.Values = nil
+	listed := order[:min(len(order), room.Flows)]
+	values := make([][]pint.HopValues, len(listed))
+	for i, f := range listed {
+		for _, v := range f.Values {
+			v.Counts = slices.Clone(v.Counts)
+			values[i] = append(values[i], v)
 		}
+	}
+	step := sink.FitValues(values, &[256]bool{}, room.FlowValues) // the default plan has no values that are counted one by one
+	for i, f := range listed {
+		f.Values = values[i]
+	}
+	for _, f := range order[len(listed):] {
+		f.Packets = 0
+	}
+	for i := range all {
+		all[i].Step = step
 	}
 	for i := range all {
 		all[i].Flows = slices.DeleteFunc(all[i].Flows, func(f pint.CondensedFlow) bool { return f.Packets == 0 })
@@ -301,7 +310,7 @@ func (m *measuring) digestQuality(q *quality, batches []pint.DigestBatch) {
 			continue
 		}
 		all++
-		values := m.valuesOf(pint.FlowKey(key), batches)
+		values, step := m.valuesOf(pint.FlowKey(key), batches)
 		for hop, sw := range f.path {
 			bySample := f.medians[hop]
 			if batches != nil {
@@ -311,7 +320,7 @@ func (m *measuring) digestQuality(q *quality, batches []pint.DigestBatch) {
 			if i := slices.IndexFunc(values, func(v pint.HopValues) bool { return int(v.Hop) == hop+1 }); i >= 0 {
 				counts := tally{}
 				for _, n := range values[i].Counts {
-					counts[n.Code] = n.Count
+					counts.spread(n, step)
 				}
 				byAll = m.medianOr0(&counts)
 			}
@@ -328,14 +337,22 @@ func (m *measuring) digestQuality(q *quality, batches []pint.DigestBatch) {
 }
 
 // valuesOf are the latencies of a flow that batches have.
-func (m *measuring) valuesOf(key pint.FlowKey, batches []pint.DigestBatch) []pint.HopValues {
+func (m *measuring) valuesOf(key pint.FlowKey, batches []pint.DigestBatch) (values []pint.HopValues, step uint8) {
 	if batches == nil {
-		return nil
+		return nil, 0
 	}
-	if f := batches[key.Partition(len(batches))].Condensed.Find(&key); f != nil {
-		return f.ValuesOf(latencyQuery)
+	c := batches[key.Partition(len(batches))].Condensed
+	if f := c.Find(&key); f != nil {
+		return f.ValuesOf(latencyQuery), c.Step
 	}
-	return nil
+	return nil, 0
+}
+
+// spread adds readings of 2^step codes, evenly.
+func (t *tally) spread(n pint.CodeCount, step uint8) {
+	for i := range uint64(1) << step {
+		t[uint64(n.Code)+i] += (i+1)*n.Count>>step - i*n.Count>>step
+	}
 }
 
 // sampled are the latencies of flows of pathPackets packets or more by digests as they are.

@@ -27,6 +27,8 @@ type Condensed struct {
 	Paths [][]uint64
 	// Flows are in the order of FlowKey.Compare, each once.
 	Flows []CondensedFlow
+	// Step: in Values of Flows, by queries of Quantiles, 2^Step codes are counted together, as the first of them. It is at most MaxStep, and 0 without such Values.
+	Step uint8
 	// Values are what queries with a value at each hop read, by switch, of all flows whose path was certain by the end of the slice; Unlocated
 	// readings are of others.
 	Values    []CondensedValues
@@ -82,8 +84,9 @@ type CodeCount struct {
 	Count uint64
 }
 
-// MaxShare bounds Condensed.Share, MaxRead Condensed.Read.
+// MaxShare bounds Condensed.Share, MaxRead Condensed.Read, MaxStep Condensed.Step.
 const (
+	MaxStep  = 4
 	MaxShare = 20
 	MaxRead  = 7
 )
@@ -154,8 +157,12 @@ const condensedFlowBytes = 80
 //	paths, and for each: hops(1) values
 //	short flows, long flows, in their forms one after the other; packets of each; path of each; changes of each
 //	values, and for each: query(1) switch codes, and for each: code(1) count
-//	version 3 alone: flows with values, and for each: number behind that of the one before; values, and for each: query(1) hop(1) codes, and for
-//	each: code(1) count
+//
+// and in version 3 alone behind it, packed on their own, as these are other numbers,
+//
+//	step(1) flows with values, and for each: number behind that of the one before; values, and for each: query(1) hop(1) codes
+//	of each of all codes, packed as cells: how far it is behind the one before(1), of the first of a hop from 0
+//	of each of all codes, packed as cells: count
 func (c *Condensed) append(dst []byte) []byte {
 	b := []byte{c.Share | c.Read<<5, c.Query}
 	b = binary.AppendUvarint(b, c.Packets)
@@ -187,12 +194,17 @@ func (c *Condensed) append(dst []byte) []byte {
 		v := &c.Values[i]
 		b = append(b, v.Query)
 		b = binary.AppendUvarint(b, v.Switch)
-		b = appendCounts(b, v.Counts)
+		b = binary.AppendUvarint(b, uint64(len(v.Counts)))
+		for _, n := range v.Counts {
+			b = append(b, n.Code)
+			b = binary.AppendUvarint(b, n.Count)
+		}
 	}
+	dst = packing.Append(dst, b)
 	if c.version() == flowValuesVersion {
-		b = c.appendFlowValues(b)
+		dst = c.appendFlowValues(dst)
 	}
-	return packing.Append(dst, b)
+	return dst
 }
 
 // version is that of a batch with it: the oldest one that has room for all that there is.
@@ -203,37 +215,30 @@ func (c *Condensed) version() byte {
 	return condensedVersion
 }
 
-func (c *Condensed) appendFlowValues(b []byte) []byte {
-	n := 0
-	for i := range c.Flows {
-		if c.Flows[i].Values != nil {
-			n++
-		}
-	}
-	b = binary.AppendUvarint(b, uint64(n))
-	next := 0
+func (c *Condensed) appendFlowValues(dst []byte) []byte {
+	var places, codes, counts []byte
+	n, next := uint64(0), 0
 	for i := range c.Flows {
 		f := &c.Flows[i]
 		if f.Values == nil {
 			continue
 		}
-		b = binary.AppendUvarint(b, uint64(i-next))
-		b = binary.AppendUvarint(b, uint64(len(f.Values)))
+		n++
+		places = binary.AppendUvarint(places, uint64(i-next))
+		places = binary.AppendUvarint(places, uint64(len(f.Values)))
 		for _, v := range f.Values {
-			b = appendCounts(append(b, v.Query, v.Hop), v.Counts)
+			places = binary.AppendUvarint(append(places, v.Query, v.Hop), uint64(len(v.Counts)))
+			behind := 0
+			for _, x := range v.Counts {
+				codes = append(codes, x.Code-uint8(behind))
+				counts = binary.AppendUvarint(counts, x.Count)
+				behind = int(x.Code) + 1
+			}
 		}
 		next = i + 1
 	}
-	return b
-}
-
-func appendCounts(b []byte, counts []CodeCount) []byte {
-	b = binary.AppendUvarint(b, uint64(len(counts)))
-	for _, n := range counts {
-		b = append(b, n.Code)
-		b = binary.AppendUvarint(b, n.Count)
-	}
-	return b
+	dst = packing.Append(dst, append(binary.AppendUvarint([]byte{c.Step}, n), places...))
+	return packing.AppendCells(packing.AppendCells(dst, codes), counts)
 }
 
 // condensedReader reads the binary form. Its first fault is in err, and all that is read behind it is zero.
@@ -279,6 +284,14 @@ func parseCondensed(b []byte, version byte) (*Condensed, error) {
 	if err != nil {
 		return nil, err
 	}
+	var values [3][]byte
+	if version == flowValuesVersion {
+		for i := range values {
+			if values[i], rest, err = packing.Cut(rest); err != nil {
+				return nil, err
+			}
+		}
+	}
 	if len(rest) != 0 {
 		return nil, fmt.Errorf("%d bytes are behind what was condensed", len(rest))
 	}
@@ -301,11 +314,11 @@ func parseCondensed(b []byte, version byte) (*Condensed, error) {
 	}
 	r.flows(c)
 	r.values(c)
-	if version == flowValuesVersion {
-		r.flowValues(c)
-	}
 	if r.err == nil && len(r.b) != 0 {
 		r.err = errors.New("there is more than was condensed")
+	}
+	if version == flowValuesVersion && r.err == nil {
+		r.err = c.readFlowValues(values[0], values[1], values[2])
 	}
 	if r.err == nil && c.Listed() > c.Packets {
 		r.err = fmt.Errorf("flows have %d of %d packets", c.Listed(), c.Packets)
@@ -352,27 +365,24 @@ func (r *condensedReader) values(c *Condensed) {
 	for i := range c.Values {
 		v := &c.Values[i]
 		v.Query, v.Switch = r.byte(), r.number(^uint64(0))
-		v.Counts, _ = r.counts()
-	}
-}
-
-// counts reads codes, and returns how many readings there are.
-func (r *condensedReader) counts() (list []CodeCount, readings uint64) {
-	list = make([]CodeCount, r.count(2))
-	for i := range list {
-		n := CodeCount{Code: r.byte(), Count: r.number(maxCondensed)}
-		if n.Count == 0 || i > 0 && n.Code <= list[i-1].Code {
-			r.fail("codes are not in order, or have no reading")
+		v.Counts = make([]CodeCount, r.count(2))
+		for j := range v.Counts {
+			n := CodeCount{Code: r.byte(), Count: r.number(maxCondensed)}
+			if n.Count == 0 || j > 0 && n.Code <= v.Counts[j-1].Code {
+				r.fail("codes are not in order, or have no reading")
+			}
+			v.Counts[j] = n
 		}
-		list[i] = n
-		readings += n.Count
 	}
-	return list, readings
 }
 
-// flowValues reads the values of single flows: at the hops of the flow's path, and of no more packets than it has.
-func (r *condensedReader) flowValues(c *Condensed) {
-	next := 0
+// readFlowValues reads the values of single flows: at the hops of the flow's path, and of no more packets than it has.
+func (c *Condensed) readFlowValues(places, codes, counts []byte) error {
+	r, numbers := &condensedReader{b: places}, &condensedReader{b: counts}
+	next, all := 0, 0
+	if c.Step = r.byte(); c.Step > MaxStep {
+		r.fail("values of 2^%d codes together", c.Step)
+	}
 	flows := r.count(2)
 	if flows == 0 {
 		r.fail("values of no flow")
@@ -381,7 +391,7 @@ func (r *condensedReader) flowValues(c *Condensed) {
 		skip := r.number(uint64(len(c.Flows)))
 		if r.err != nil || int(skip) >= len(c.Flows)-next {
 			r.fail("values of a flow that is not listed")
-			return
+			return r.err
 		}
 		f := &c.Flows[next+int(skip)]
 		next += int(skip) + 1
@@ -389,26 +399,52 @@ func (r *condensedReader) flowValues(c *Condensed) {
 		if f.Values = make([]HopValues, r.count(3)); len(f.Values) == 0 {
 			r.fail("a flow has no values where there should be some")
 		}
-		readings := uint64(0)
 		for i := range f.Values {
 			v := &f.Values[i]
 			v.Query, v.Hop = r.byte(), r.byte()
-			if i > 0 && v.Query != f.Values[i-1].Query {
-				readings = 0
-			}
-			n := uint64(0)
-			v.Counts, n = r.counts()
-			readings += n
-			switch {
+			n := int(r.number(1 << 8))
+			switch before := f.Values[max(i-1, 0)]; {
 			case v.Hop == 0 || int(v.Hop) > hops:
 				r.fail("values at hop %d of %d", v.Hop, hops)
-			case i > 0 && (v.Query < f.Values[i-1].Query || v.Query == f.Values[i-1].Query && v.Hop <= f.Values[i-1].Hop):
+			case i > 0 && (v.Query < before.Query || v.Query == before.Query && v.Hop <= before.Hop):
 				r.fail("values of a flow are not in order")
-			case n == 0 || readings > f.Packets:
-				r.fail("%d readings of a flow of %d packets", readings, f.Packets)
+			case n == 0:
+				r.fail("a hop without values")
+			case n > len(codes)-all:
+				r.fail("%d codes are more than there are", n)
+			}
+			if r.err != nil {
+				return r.err
+			}
+			v.Counts = make([]CodeCount, n)
+			all += n
+		}
+	}
+	if len(r.b) != 0 || all != len(codes) {
+		r.fail("%d codes of %d, or more flows than have any", len(codes), all)
+		return r.err
+	}
+	for i := range c.Flows {
+		readings, query := uint64(0), -1
+		for _, v := range c.Flows[i].Values {
+			if int(v.Query) != query {
+				readings, query = 0, int(v.Query)
+			}
+			behind := 0
+			for j := range v.Counts {
+				code, count := behind+int(codes[0]), numbers.number(maxCondensed)
+				if readings += count; code > 255 || count == 0 || readings > c.Flows[i].Packets {
+					return fmt.Errorf("code %d of a flow with %d readings and %d packets", code, readings, c.Flows[i].Packets)
+				}
+				v.Counts[j] = CodeCount{uint8(code), count}
+				codes, behind = codes[1:], code+1
 			}
 		}
 	}
+	if numbers.err == nil && len(numbers.b) != 0 {
+		return errors.New("there are more counts than codes")
+	}
+	return numbers.err
 }
 
 // Sort puts Flows into their order.

@@ -65,6 +65,7 @@ func withFlowValues(r *rand.Rand, c *Condensed) *Condensed {
 					left -= n
 				}
 				f.Values = append(f.Values, v)
+				c.Step = 2
 			}
 		}
 	}
@@ -128,6 +129,7 @@ func TestCondensedRefuses(t *testing.T) {
 		"flow's values":   func(c *Condensed) { c.Flows[0].Values = []HopValues{} },
 		"flow's readings": func(c *Condensed) { c.Flows[0].Values[1].Counts[0].Count = c.Flows[0].Packets },
 		"flow's place":    func(c *Condensed) { c.Flows[0].Values[0].Counts = nil },
+		"step":            func(c *Condensed) { c.Step = MaxStep + 1 },
 		"no hop":          func(c *Condensed) { c.Flows[0].Values[0].Hop = 0 },
 		"hop":             func(c *Condensed) { c.Flows[0].Values[1].Hop = uint8(len(c.PathOf(&c.Flows[0])) + 1) },
 		"order of hops":   func(c *Condensed) { v := c.Flows[0].Values; v[0], v[1] = v[1], v[0] },

@@ -50,6 +50,9 @@ func (c *Condensed) of(has func(*FlowKey) bool) *Condensed {
 			}
 			f.Path = n
 		}
+		if f.Values != nil {
+			part.Step = c.Step
+		}
 		part.Flows = append(part.Flows, f)
 	}
 	return part

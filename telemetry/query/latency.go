@@ -189,8 +189,12 @@ func (p *hopPool) values(x *store.Batch, f *pint.CondensedFlow, hop int) bool {
 		}
 		t := p.at(hopPlace{hops: len(path), hop: int(v.Hop), known: true, sw: path[v.Hop-1]})
 		t.flows, t.weight = 1, max(t.weight, read)
+		step := x.Condensed.Step
+		if p.c.Aggregation == pint.Frequent {
+			step = 0
+		}
 		for _, n := range v.Counts {
-			t.addMany(uint64(n.Code), n.Count)
+			t.addStep(uint64(n.Code), n.Count, step)
 			p.d.Used += max(1, n.Count>>read)
 		}
 	}

@@ -67,6 +67,7 @@ type tally struct {
 	sparse map[uint64]uint64 // of others
 	n      uint64
 	weight uint8 // a sample may stand for up to 2^weight of n
+	step   uint8 // 2^step codes, or fewer, were counted together
 	// unknown is the share of the whole that the samples are not of, whose values may be any.
 	unknown float64
 }
@@ -111,13 +112,24 @@ func (t *tally) addMany(code, n uint64) {
 	t.sparse[code] += n
 }
 
+// addStep adds n samples of 2^step codes, of which code is the first: they are taken to be spread evenly over these.
+func (t *tally) addStep(code, n uint64, step uint8) {
+	t.step = max(t.step, step)
+	code &^= 1<<step - 1
+	for i, before := uint64(0), uint64(0); i < 1<<step; i++ {
+		to := (i + 1) * n >> step
+		t.addMany(code+i, to-before)
+		before = to
+	}
+}
+
 // bytes is the tally's memory, about.
 func (t *tally) bytes() int64 { return int64(8*len(t.dense) + 48*len(t.sparse) + 64) }
 
 func (t *tally) reset() {
 	clear(t.dense)
 	clear(t.sparse)
-	t.n, t.weight, t.unknown = 0, 0, 0
+	t.n, t.weight, t.step, t.unknown = 0, 0, 0, 0
 }
 
 // place is a code, and where in its step a rank is, from -1/2 to 1/2: the samples of a code are taken to be spread evenly over
@@ -185,11 +197,12 @@ func (t *tally) stats(c *coding, ranks []float64, delta float64) ValueStats {
 	for i, rank := range ranks {
 		q := QuantileValue{Rank: rank, RankLow: want[3*i+1], RankHigh: want[3*i+2]}
 		q.Value = c.value(places[3*i].code)
+		least, most := places[3*i+1].code&^(1<<t.step-1), places[3*i+2].code|(1<<t.step-1)
 		if q.RankLow > 0 {
-			q.Low, _ = c.interval(places[3*i+1].code)
+			q.Low, _ = c.interval(least)
 		}
-		_, q.High = c.interval(places[3*i+2].code)
-		q.Open = q.RankHigh >= 1 || places[3*i+2].code == top
+		_, q.High = c.interval(most)
+		q.Open = q.RankHigh >= 1 || most == top
 		q.Low, q.High = min(q.Low, q.Value), max(q.High, q.Value)
 		v.Quantiles = append(v.Quantiles, q)
 	}

@@ -13,7 +13,7 @@ import (
 // CondenserConfig bounds a condenser's memory.
 type CondenserConfig struct {
 	// MaxFlows is how many flows it knows, each in about 250 bytes, 256 more once it had readings, and up to 2 KB more while its path is
-	// not certain; beyond, those that were not heard of for a while are evicted. The readings of single flows take up to 8 MB beside.
+	// not certain; beyond, those that were not heard of for a while are evicted. The counts of single flows take up to 16 MB beside.
 	MaxFlows int
 	// Partitions is into how many parts its flows are divided (pint.FlowKey.Partition).
 	Partitions int
@@ -30,8 +30,9 @@ type CondenserConfig struct {
 type Condenser struct {
 	config  CondenserConfig
 	reader  *Reader
-	path    int // number of the query; -1: none is of switches
-	check   int // number of the query that tells a flow's paths apart; -1: none does
+	path    int       // number of the query; -1: none is of switches
+	exact   [256]bool // by query: values are counted one by one, and codes are not joined
+	check   int       // number of the query that tells a flow's paths apart; -1: none does
 	hops    []int
 	decoder *Decoder
 	seed    uint64
@@ -89,8 +90,10 @@ const (
 	fewReadings = 64
 	// leastReadings is how many of them are the least to be sent: of fewer, quantiles say little more than those of the switches.
 	leastReadings = 16
+	// mostStep is how many codes of single flows are joined at most, as a power of two: quantiles of some dozens or hundreds of readings err more than these are wide.
+	mostStep = 2
 	// maxBlocks bounds the counts of single flows, 1 KB each.
-	maxBlocks = 8192
+	maxBlocks = 16384
 	// verifyEach is how many packets of a flow whose path is certain one is compared with it: a change is noticed some packets later.
 	verifyEach = 8
 )
@@ -113,6 +116,7 @@ func NewCondenser(p *plan.Plan, c CondenserConfig) (*Condenser, error) {
 			d.path, d.check = i, p.Checksum(i)
 		case (q.Aggregation == pint.Quantiles || q.Aggregation == pint.Frequent) && q.Bits <= 8:
 			d.hops = append(d.hops, i)
+			d.exact[i] = q.Aggregation == pint.Frequent
 		}
 	}
 	for i := range d.parts {
@@ -264,21 +268,22 @@ func (c *Condenser) forget(f *condensed) {
 	f.few, f.places, f.left = f.few[:0], f.places[:0], false
 }
 
-// What records take, about, in bytes: a digest in full ones, a flow, one of few digests, how often a code came, and a header.
+// What records take, about, in bytes: a digest in full ones, a flow, one of few digests, how often a code came at a switch, and a header.
 const (
 	digestBytes     = 16.2
 	flowBytes       = 13
 	fewDigestsBytes = 22
 	codeBytes       = 2.4
-	placeBytes      = 3 // of a query and hop of a flow
+	placeBytes      = 2   // of a query and hop of a flow
+	flowCodeBytes   = 0.9 // of a code there
 	headerBytes     = 100
 )
 
 // The parts of the room for flows, for digests and for values of single flows, of what values of switches leave; and what these leave at least, of all. What flows
 // need less than their part is for their values.
 const (
-	flowPart   = 0.65
-	digestPart = 0.15
+	flowPart   = 0.7
+	digestPart = 0.1
 	valuePart  = 1 - flowPart - digestPart
 	leastPart  = 0.2
 )
@@ -290,7 +295,7 @@ func DigestBytes(digests uint64) float64 { return float64(digests) * digestBytes
 type Needs struct {
 	Flows  int     // of which packets came
 	Values float64 // of switches, and the records themselves
-	// FlowValues are values of single flows.
+	// FlowValues are values of single flows, of as many codes together as there ever are.
 	FlowValues float64
 }
 
@@ -322,7 +327,7 @@ func FlowValuesBytes(values []pint.HopValues) float64 {
 	for _, v := range values {
 		sum += len(v.Counts)
 	}
-	return placeBytes*float64(len(values)) + codeBytes*float64(sum)
+	return placeBytes*float64(len(values)) + flowCodeBytes*float64(sum)
 }
 
 // Share is the smallest of which so many digests leave at most so many.
@@ -352,6 +357,8 @@ func (c *Condenser) Take(room Room) []pint.Condensed {
 	slices.SortFunc(list, func(a, b *flowEntry[condensed]) int {
 		return cmp.Or(cmp.Compare(b.state.packets, a.state.packets), a.key.Compare(&b.key))
 	})
+	values := flowValues(list[:min(len(list), room.Flows)])
+	step := FitValues(values, &c.exact, room.FlowValues)
 	for n, e := range list {
 		f := &e.state
 		to := &all[f.partition]
@@ -359,15 +366,12 @@ func (c *Condenser) Take(room Room) []pint.Condensed {
 			to.Unlocated += uint64(1) << (p.weight & 63)
 		}
 		if n < room.Flows {
-			x := pint.CondensedFlow{Flow: e.key, Packets: f.packets, Changes: uint32(min(f.Changes-f.before, 1<<32-1))}
+			x := pint.CondensedFlow{Flow: e.key, Packets: f.packets, Changes: uint32(min(f.Changes-f.before, 1<<32-1)), Values: values[n]}
 			if f.Certain() && !f.mixed {
 				x.Path = pathNumber(to, paths[f.partition], f.Path())
-				if x.Changes == 0 {
-					if values := f.values(); FlowValuesBytes(values) <= room.FlowValues {
-						room.FlowValues -= FlowValuesBytes(values)
-						x.Values = values
-					}
-				}
+			}
+			if x.Values != nil {
+				to.Step = step
 			}
 			to.Flows = append(to.Flows, x)
 		}
@@ -382,6 +386,59 @@ func (c *Condenser) Take(room Room) []pint.Condensed {
 		all[i].Sort()
 	}
 	return all
+}
+
+// flowValues are the values of flows, in their order.
+func flowValues(list []*flowEntry[condensed]) [][]pint.HopValues {
+	values := make([][]pint.HopValues, len(list))
+	for i, e := range list {
+		if f := &e.state; f.Certain() && !f.mixed && f.Changes == f.before {
+			values[i] = f.values()
+		}
+	}
+	return values
+}
+
+// FitValues makes values of flows fit into so many bytes, about. 2^step codes are counted together, as few as that takes, but of queries that exact says.
+// If it is not enough, the last flows have no values any more.
+func FitValues(values [][]pint.HopValues, exact *[256]bool, bytes float64) (step uint8) {
+	for ; ; step++ {
+		sum := 0.0
+		for _, v := range values {
+			join(v, exact, step)
+			sum += FlowValuesBytes(v)
+		}
+		if sum <= bytes || step == mostStep {
+			break
+		}
+	}
+	for i, v := range values {
+		if bytes -= FlowValuesBytes(v); bytes < -0.5 { // sums in another order differ in the last digit
+			clear(values[i:])
+			break
+		}
+	}
+	return step
+}
+
+// join counts 2^step codes as the first of them.
+func join(values []pint.HopValues, exact *[256]bool, step uint8) {
+	for i := range values {
+		v := &values[i]
+		if exact[v.Query] {
+			continue
+		}
+		joined := v.Counts[:0]
+		for _, n := range v.Counts {
+			n.Code &^= 1<<step - 1
+			if last := len(joined) - 1; last >= 0 && joined[last].Code == n.Code {
+				joined[last].Count += n.Count
+			} else {
+				joined = append(joined, n)
+			}
+		}
+		v.Counts = joined
+	}
 }
 
 // values are the flow's readings, in the order of query and hop; nil of fewer than leastReadings.
@@ -472,12 +529,9 @@ func (c *Condenser) Needs() (n Needs) {
 			continue
 		}
 		n.Flows++
-		if len(f.few) >= leastReadings {
-			n.FlowValues += FlowValuesBytes(valuesOf(f.few))
-		}
-		n.FlowValues += placeBytes * float64(len(f.places))
-		for _, p := range f.places {
-			n.FlowValues += codeBytes * float64(codesOf(p.counts[:]))
+		if values := f.values(); values != nil {
+			join(values, &c.exact, mostStep)
+			n.FlowValues += FlowValuesBytes(values)
 		}
 	}
 	for i := range c.parts {
