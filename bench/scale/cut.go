@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	ldsstage "github.com/weirswitch/weir/stages/lds"
 	"github.com/weirswitch/weir/telemetry/export"
 	"github.com/weirswitch/weir/telemetry/lds"
 	"github.com/weirswitch/weir/telemetry/oblivious"
@@ -90,7 +91,7 @@ var kinds = []struct {
 		func(c *cut) float64 { return c.SketchBytes }, func(q *quality) float64 { return q.Sketched }},
 	{"oblivious", "1 less F1 of heavy hitters", func(s *second) float64 { return float64(s.Bytes["oblivious"]) },
 		func(c *cut) float64 { return c.SampleBytes }, func(q *quality) float64 { return q.Heavy }},
-	{"lds", "mean delays of links", func(s *second) float64 { return float64(points * s.Bytes["lds"]) },
+	{"lds", "mean delays of links", func(s *second) float64 { return s.PointBytes },
 		func(c *cut) float64 { return c.PointBytes }, func(q *quality) float64 { return q.Delay }},
 }
 
@@ -98,8 +99,12 @@ var kinds = []struct {
 func (m *measuring) cutAll() error {
 	m.needs = m.condenser.Needs()
 	condensed, sample := m.condenser.Take(sink.Room{Flows: math.MaxInt, FlowValues: math.Inf(1)}), m.sampler.Sample()
-	var err error
-	if m.second.Whole, err = m.quality(nil, sample); err != nil {
+	whole, bytes, err := m.wholePoints()
+	if err != nil {
+		return err
+	}
+	m.second.PointBytes = bytes
+	if m.second.Whole, err = m.quality(nil, sample, whole); err != nil {
 		return err
 	}
 	if err := m.crowds.quality(&m.second.Whole, sketch.Rounding{}); err != nil {
@@ -126,16 +131,15 @@ func (m *measuring) cut(budget float64, condensed []pint.Condensed, sample *obli
 		c.Records += 1 / slice
 		return float64(n) / slice, err
 	}
-	points, err := m.pointBytes(math.MaxInt)
-	if err != nil {
-		return nil, err
-	}
+	// Each of the two stages bounds the records of its points by itself, budget or not.
+	const stages = 2
+	pointed := min(m.second.PointBytes, stages*float64(ldsstage.DefaultConfig().RecordBytes)*slice) / slice
 	fixed := float64(m.second.Bytes["status"]) / slice
 	sketched := m.counter.Record()
 	cells, usefulCells := float64(sketched.Size(sketch.Rounding{}))/slice, float64(sketched.Size(sketched.Useful()))/slice
 	entries := float64(m.second.Bytes["oblivious"]) / slice
 	all := sink.DigestBytes(m.sunk) / slice
-	shares := export.Divide(export.Usable*budget-fixed, []export.Demand{{All: all, Useful: min(all, m.needs.Useful()/slice)}, {All: entries, Useful: entries}, {All: points, Useful: points}, {All: cells, Useful: usefulCells}})
+	shares := export.Divide(export.Usable*budget-fixed, []export.Demand{{All: all, Useful: min(all, m.needs.Useful()/slice)}, {All: entries, Useful: entries}, {All: pointed, Useful: pointed}, {All: cells, Useful: usefulCells}})
 	c.Bytes, c.Records = fixed, 1/slice
 
 	room := m.needs.Divide(shares[0] * slice)
@@ -169,60 +173,56 @@ func (m *measuring) cut(budget float64, condensed []pint.Condensed, sample *obli
 		return nil, err
 	}
 	c.SketchBytes = n * slice
-	if err := m.keep(shares[2]); err != nil {
+	each := int(min(shares[2], pointed) * slice / points)
+	sent, bytes, err := m.sentPoints(func(p *lds.Point, dst []byte) []byte {
+		dst, _, _ = p.AppendWithin(dst, each)
+		return dst
+	})
+	if err != nil {
 		return nil, err
 	}
-	for i := range m.links {
-		for _, p := range []*lds.Point{m.links[i].from, m.links[i].to} {
-			n, err := add(record.LDS, p.AppendBinary)
-			if err != nil {
-				return nil, err
-			}
-			c.PointBytes += n * slice
-		}
-	}
-	if c.Quality, err = m.quality(batches, small); err != nil {
+	c.PointBytes = bytes
+	c.Bytes, c.Records = c.Bytes+bytes/slice, c.Records+points/slice
+	if c.Quality, err = m.quality(batches, small, sent); err != nil {
 		return nil, err
 	}
 	return c, m.crowds.quality(&c.Quality, c.Rounding)
 }
 
-// pointBytes is what all points take per second if they keep so many cells.
-func (m *measuring) pointBytes(cells int) (sum float64, err error) {
-	for i := range m.links {
-		for _, ends := range m.links[i].ends() {
-			ends[0].Keep(cells)
-			ends[1].Keep(cells)
-		}
-		for _, p := range []*lds.Point{m.links[i].from, m.links[i].to} {
-			n, err := m.weigh(record.LDS, p.AppendBinary)
-			if err != nil {
-				return 0, err
-			}
-			sum += float64(n) / slice
-		}
-	}
-	return sum, nil
+// ends are the points of a link by each seed, those that are sent first.
+type ends [linkSeeds][2]*lds.Point
+
+// wholePoints are the points of all links, whole, and what their records take in a slice.
+func (m *measuring) wholePoints() (links []ends, bytes float64, err error) {
+	return m.sentPoints(func(p *lds.Point, dst []byte) []byte {
+		dst, _ = p.AppendBinary(dst) // which cannot fail
+		return dst
+	})
 }
 
-// keep has the points keep as many cells as so many bytes per second have room for, to which the stage comes within some intervals.
-func (m *measuring) keep(bytes float64) error {
-	config := m.links[0].from.Config()
-	low, high := 0, config.Rows*config.Columns
-	for range 12 {
-		middle := (low + high) / 2
-		n, err := m.pointBytes(middle)
-		if err != nil {
-			return err
+// sentPoints are the points as their records have them, of all links, and what these take in a slice.
+func (m *measuring) sentPoints(form func(*lds.Point, []byte) []byte) (links []ends, bytes float64, err error) {
+	for i := range m.links {
+		var sent ends
+		for k, pair := range m.links[i].ends() {
+			for e, p := range pair {
+				body := form(p, nil)
+				if sent[k][e], err = lds.Decode(body, p.Config().Hash); err != nil {
+					return nil, 0, err
+				}
+				if k > 0 {
+					continue
+				}
+				n, err := m.weigh(record.LDS, func(dst []byte) ([]byte, error) { return append(dst, body...), nil })
+				if err != nil {
+					return nil, 0, err
+				}
+				bytes += float64(n)
+			}
 		}
-		if n > bytes {
-			high = middle
-		} else {
-			low = middle
-		}
+		links = append(links, sent)
 	}
-	_, err := m.pointBytes(low)
-	return err
+	return links, bytes, nil
 }
 
 // limit keeps what there is room for of what was condensed, the flows of most packets, as Condenser.Take does.
@@ -278,13 +278,13 @@ func (m *measuring) batches(condensed []pint.Condensed, share uint8) []pint.Dige
 	return list
 }
 
-// quality compares answers with what is true. batches nil: with all digests; points are as they keep cells.
-func (m *measuring) quality(batches []pint.DigestBatch, sample *oblivious.Sample) (q quality, err error) {
+// quality compares answers with what is true, by what is sent: batches nil: all digests.
+func (m *measuring) quality(batches []pint.DigestBatch, sample *oblivious.Sample, links []ends) (q quality, err error) {
 	m.digestQuality(&q, batches)
 	if q.Heavy, err = m.heavyQuality(sample); err != nil {
 		return q, err
 	}
-	return q, m.pointQuality(&q)
+	return q, m.pointQuality(&q, links)
 }
 
 func (m *measuring) digestQuality(q *quality, batches []pint.DigestBatch) {
@@ -440,12 +440,13 @@ func (m *measuring) heavyQuality(sample *oblivious.Sample) (float64, error) {
 	return 1 - 2*right/(float64(len(found))+all), nil
 }
 
-func (m *measuring) pointQuality(q *quality) error {
+func (m *measuring) pointQuality(q *quality, links []ends) error {
 	var differences []*lds.Difference
 	for i := range m.links {
 		x := &m.links[i]
-		for k, ends := range x.ends() {
-			d, err := lds.Subtract(ends[0], ends[1], lds.AnyDelay())
+		for k, pair := range links[i] {
+			pair := lds.Alike(pair[0], pair[1])
+			d, err := lds.Subtract(pair[0], pair[1], lds.AnyDelay())
 			if err != nil {
 				return err
 			}

@@ -151,7 +151,7 @@ func TestBudgets(t *testing.T) {
 	}
 	a, b := &one.Whole, &one.Cuts[1e6].Quality
 	for name, pair := range map[string][2]float64{
-		"path": {a.Path, b.Path}, "latency": {a.Latency, b.Latency}, "heavy hitters": {a.Heavy, b.Heavy}, "delay": {a.Delay, b.Delay}, "loss": {a.Loss, b.Loss}, "flows by sketches": {a.Sketched, b.Sketched}, "entropy": {a.Entropy, b.Entropy},
+		"path": {a.Path, b.Path}, "latency": {a.Latency, b.Latency}, "latency of flows": {a.FlowLatency, b.FlowLatency}, "heavy hitters": {a.Heavy, b.Heavy}, "delay": {a.Delay, b.Delay}, "loss": {a.Loss, b.Loss}, "flows by sketches": {a.Sketched, b.Sketched}, "entropy": {a.Entropy, b.Entropy},
 		"heavy hitters by sketches": {a.SketchedHeavy, b.SketchedHeavy},
 	} {
 		if pair[1] > 1.5*pair[0] && pair[1] > 1e-9 {

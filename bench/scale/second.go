@@ -29,6 +29,7 @@ type second struct {
 	Flows, Packets  int
 	PacketBytes     float64        // mean, on the wire without what is between frames
 	Bytes           map[string]int // of one record, by kind
+	PointBytes      float64        // of the records of all points of LDS, whole
 	DigestBytes     float64        // of a digest in records that are full
 	PartitionExcess float64        // digests of the busiest partition over the mean of all
 	Whole           quality
@@ -148,8 +149,8 @@ type link struct {
 // linkSeeds is by how many seeds the delay of a link is measured.
 const linkSeeds = 8
 
-// ends are the points of a link, those that are sent first.
-func (x *link) ends() (all [linkSeeds][2]*lds.Point) {
+// ends are the link's points.
+func (x *link) ends() (all ends) {
 	all[0] = [2]*lds.Point{x.from, x.to}
 	for i, a := range x.again {
 		all[i+1] = [2]*lds.Point{a.from, a.to}
@@ -202,11 +203,11 @@ func newMeasuring(ports int, seed uint64, flows float64) (*measuring, error) {
 	d.Columns, d.IntervalNs = l.Columns, 1<<epochBits
 	for range ports {
 		x := link{}
-		ends := []**lds.Point{&x.from, &x.to}
+		all := []**lds.Point{&x.from, &x.to}
 		for i := range x.again {
-			ends = append(ends, &x.again[i].from, &x.again[i].to)
+			all = append(all, &x.again[i].from, &x.again[i].to)
 		}
-		for i, p := range ends {
+		for i, p := range all {
 			d.Seed = seed + uint64(i/2)
 			if *p, err = lds.NewPoint(d); err != nil {
 				return nil, err
