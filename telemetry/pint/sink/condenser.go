@@ -12,7 +12,7 @@ import (
 
 // CondenserConfig bounds a condenser's memory.
 type CondenserConfig struct {
-	// MaxFlows is how many flows it knows, each in about 250 bytes, 256 more once it had readings, and up to 2 KB more while its path is
+	// MaxFlows is how many flows it knows, each in about 250 bytes, 4 more for each reading, up to 1 KB, and up to 2 KB more while its path is
 	// not certain; beyond, those that were not heard of for a while are evicted. The counts of single flows take up to 16 MB beside.
 	MaxFlows int
 	// Partitions is into how many parts its flows are divided (pint.FlowKey.Partition).
@@ -52,8 +52,8 @@ type condensed struct {
 	mixed     bool   // packets with another mark came in the slice: there is no one path
 	partition uint16
 	pending   []reading // of the slice, while its path is not certain
-	// few are the slice's readings until there are fewReadings, and places counts all of them from then on; neither if the path was not one in all of
-	// the slice, or no counts were free, which left says.
+	// few are the slice's last readings, and places counts those before; neither if the path was not one in all of the slice, or no counts were free, which left
+	// says.
 	few    []reading
 	places []flowPlace
 	left   bool
@@ -86,8 +86,8 @@ const (
 	maxPending = 128
 	// maxPlaces bounds the queries and switches of a partition, 2 KB each.
 	maxPlaces = 2048
-	// fewReadings is how many readings of a flow in a slice are kept one by one, before they are counted.
-	fewReadings = 64
+	// fewReadings is how many readings of a flow are counted together.
+	fewReadings = 256
 	// leastReadings is how many of them are the least to be sent: of fewer, quantiles say little more than those of the switches.
 	leastReadings = 16
 	// mostStep is how many codes of single flows are joined at most, as a power of two: quantiles of some dozens or hundreds of readings err more than these are wide.
@@ -217,15 +217,19 @@ func (c *Condenser) countFlow(f *condensed, r reading) {
 	case f.left:
 	case f.Changes != f.before: // readings were of another path before
 		c.leave(f)
-	case len(f.places) == 0 && len(f.few) < fewReadings:
-		f.few = append(f.few, r)
 	default:
-		for _, x := range f.few {
-			c.countAt(f, x)
+		if f.few = append(f.few, r); len(f.few) == fewReadings {
+			c.countFew(f)
 		}
-		f.few = f.few[:0]
+	}
+}
+
+// countFew counts the readings that a flow has one by one: together, as what they are counted in is in no cache.
+func (c *Condenser) countFew(f *condensed) {
+	for _, r := range f.few {
 		c.countAt(f, r)
 	}
+	f.few = f.few[:0]
 }
 
 func (c *Condenser) countAt(f *condensed, r reading) {
@@ -357,7 +361,7 @@ func (c *Condenser) Take(room Room) []pint.Condensed {
 	slices.SortFunc(list, func(a, b *flowEntry[condensed]) int {
 		return cmp.Or(cmp.Compare(b.state.packets, a.state.packets), a.key.Compare(&b.key))
 	})
-	values := flowValues(list[:min(len(list), room.Flows)])
+	values := c.flowValues(list[:min(len(list), room.Flows)])
 	step := FitValues(values, &c.exact, room.FlowValues)
 	for n, e := range list {
 		f := &e.state
@@ -389,11 +393,11 @@ func (c *Condenser) Take(room Room) []pint.Condensed {
 }
 
 // flowValues are the values of flows, in their order.
-func flowValues(list []*flowEntry[condensed]) [][]pint.HopValues {
+func (c *Condenser) flowValues(list []*flowEntry[condensed]) [][]pint.HopValues {
 	values := make([][]pint.HopValues, len(list))
 	for i, e := range list {
 		if f := &e.state; f.Certain() && !f.mixed && f.Changes == f.before {
-			values[i] = f.values()
+			values[i] = c.values(f)
 		}
 	}
 	return values
@@ -442,13 +446,14 @@ func join(values []pint.HopValues, exact *[256]bool, step uint8) {
 }
 
 // values are the flow's readings, in the order of query and hop; nil of fewer than leastReadings.
-func (f *condensed) values() (list []pint.HopValues) {
+func (c *Condenser) values(f *condensed) (list []pint.HopValues) {
 	if len(f.places) == 0 {
 		if len(f.few) >= leastReadings {
 			list = valuesOf(f.few)
 		}
 		return list
 	}
+	c.countFew(f)
 	slices.SortFunc(f.places, func(a, b flowPlace) int {
 		return cmp.Or(cmp.Compare(a.query, b.query), cmp.Compare(a.hop, b.hop))
 	})
@@ -529,7 +534,7 @@ func (c *Condenser) Needs() (n Needs) {
 			continue
 		}
 		n.Flows++
-		if values := f.values(); values != nil {
+		if values := c.values(f); values != nil {
 			join(values, &c.exact, mostStep)
 			n.FlowValues += FlowValuesBytes(values)
 		}
