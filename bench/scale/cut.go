@@ -23,8 +23,6 @@ type cut struct {
 	Records   float64 // per second
 	Digests   float64 // per second, as they are
 	Flows     float64 // per second, that the sink lists
-	// FlowsWithValues are those of Flows whose values it sends.
-	FlowsWithValues float64
 	// SketchBytes are those of a record of disketch, and Rounding that of its cells. SampleBytes are those of a record of oblivious, PointBytes those of the
 	// records of all points of LDS.
 	SketchBytes, SampleBytes, PointBytes float64
@@ -153,11 +151,6 @@ func (m *measuring) cut(budget float64, condensed []pint.Condensed, sample *obli
 		c.PINTBytes += n
 		c.Digests += float64(len(b.Records)) / slice
 		c.Flows += float64(len(b.Condensed.Flows)) / slice
-		for _, f := range b.Condensed.Flows {
-			if f.Values != nil {
-				c.FlowsWithValues += 1 / slice
-			}
-		}
 	}
 	small := sample.Clone()
 	small.Shrink(int(float64(len(sample.Entries)) * min(shares[1]/entries, 1)))

@@ -167,10 +167,11 @@ func (c *condensing) turn(next int64, attach func(plan uint16, partition int, sl
 	if room == 0 {
 		room = math.MaxInt // it was bounded when the slice began
 	}
-	needs := sink.Needs{}
-	for _, s := range c.plans {
+	needs, of := sink.Needs{}, map[uint16]sink.Needs{}
+	for plan, s := range c.plans {
 		if s != nil && was {
 			each := s.Needs()
+			of[plan] = each
 			needs.Flows, needs.Values, needs.FlowValues = needs.Flows+each.Flows, needs.Values+each.Values, needs.FlowValues+each.FlowValues
 		}
 	}
@@ -180,10 +181,12 @@ func (c *condensing) turn(next int64, attach func(plan uint16, partition int, sl
 	left := needs.Divide(room)
 	if was {
 		for plan, s := range c.plans {
-			if s == nil {
+			each := of[plan]
+			if s == nil || each.Flows == 0 {
 				continue
 			}
-			all := s.Take(left)
+			// Each plan has its part of the room.
+			all := s.Take(each.Divide(room * each.Useful() / needs.Useful()))
 			for partition := range all {
 				if x := &all[partition]; x.Packets > 0 {
 					x.Share, x.Read = c.share, c.most

@@ -81,8 +81,19 @@ func TestCondense(t *testing.T) {
 		}
 		for _, x := range of {
 			for i := range x.Flows {
-				if f := &x.Flows[i]; !slices.Equal(x.PathOf(f), path) {
+				f := &x.Flows[i]
+				if !slices.Equal(x.PathOf(f), path) {
 					t.Errorf("slice %d: the path of %+v is %v", number, f, x.PathOf(f))
+				}
+				// A query of the default plan reads a hop of 15 of 16 packets.
+				readings := uint64(0)
+				for _, v := range f.ValuesOf(1) {
+					for _, n := range v.Counts {
+						readings += n.Count
+					}
+				}
+				if readings < f.Packets*8/10 || readings > f.Packets {
+					t.Errorf("slice %d: of a flow of %d packets %d latencies are counted", number, f.Packets, readings)
 				}
 			}
 		}

@@ -51,7 +51,7 @@ type Config struct {
 	// Records is how many digests wait for the exporter at most, per worker.
 	Records int `toml:"records"`
 	// MaxFlows is how many flows a sink decodes itself, where the budget of [telemetry] has no room for all of their digests: about 250 bytes
-	// each, and up to 2 KB while its path is not certain.
+	// each, 4 more for each latency that was read in a second, up to 1 KB, and up to 2 KB while its path is not certain; and 16 MB for all.
 	MaxFlows int `toml:"max_flows"`
 	// FeedbackPort is the UDP port to which a sink reports to the sources of flows how much the fullest link of their
 	// packets' paths is used, about once in a RoundTrip. 0: it does not.

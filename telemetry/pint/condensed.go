@@ -27,6 +27,10 @@ type Condensed struct {
 	Paths [][]uint64
 	// Flows are in the order of FlowKey.Compare, each once.
 	Flows []CondensedFlow
+	// Bounded: it is known what Flows lack of a flow at most, and Flows may have Values; false in records of earlier releases. Evicted packets are of flows that were
+	// evicted in the slice, which may have come back since, and Least is how many a flow had at most that was left out for want of room.
+	Bounded        bool
+	Evicted, Least uint64
 	// Step: in Values of Flows, by queries of Quantiles, 2^Step codes are counted together, as the first of them. It is at most MaxStep, and 0 without such Values.
 	Step uint8
 	// Values are what queries with a value at each hop read, by switch, of all flows whose path was certain by the end of the slice; Unlocated
@@ -44,7 +48,7 @@ type CondensedFlow struct {
 	Path    uint32
 	Changes uint32
 	// Values are what queries with a value at each hop read of this flow alone, in the order of query and hop; nil: they are not sent. A flow that has them
-	// took Path in all of the slice.
+	// took Path in all of the slice, as far as was noticed by its end: a change is some dozens of packets later.
 	Values []HopValues
 }
 
@@ -107,6 +111,17 @@ const shareSeed = 's'
 // Sums of packets stay in 64 bits.
 const maxCondensed = 1 << 48
 
+// Beyond is how many packets a flow may have had in the slice that its entry, or none, does not say.
+func (c *Condensed) Beyond(listed bool) uint64 {
+	switch {
+	case !c.Bounded:
+		return c.Packets - c.Listed()
+	case listed:
+		return c.Evicted
+	}
+	return c.Evicted + c.Least
+}
+
 // Find returns a flow's entry, nil if there is none.
 func (c *Condensed) Find(k *FlowKey) *CondensedFlow {
 	i := sort.Search(len(c.Flows), func(i int) bool { return c.Flows[i].Flow.Compare(k) >= 0 })
@@ -160,7 +175,7 @@ const condensedFlowBytes = 80
 //
 // and in version 3 alone behind it, packed on their own, as these are other numbers,
 //
-//	step(1) flows with values, and for each: number behind that of the one before; values, and for each: query(1) hop(1) codes
+//	step(1) evicted least flows with values, and for each: number behind that of the one before; values, and for each: query(1) hop(1) codes
 //	of each of all codes, packed as cells: how far it is behind the one before(1), of the first of a hop from 0
 //	of each of all codes, packed as cells: count
 func (c *Condensed) append(dst []byte) []byte {
@@ -207,9 +222,9 @@ func (c *Condensed) append(dst []byte) []byte {
 	return dst
 }
 
-// version is that of a batch with it: the oldest one that has room for all that there is.
+// version is that of a batch with it.
 func (c *Condensed) version() byte {
-	if slices.ContainsFunc(c.Flows, func(f CondensedFlow) bool { return f.Values != nil }) {
+	if c.Bounded {
 		return flowValuesVersion
 	}
 	return condensedVersion
@@ -237,7 +252,8 @@ func (c *Condensed) appendFlowValues(dst []byte) []byte {
 		}
 		next = i + 1
 	}
-	dst = packing.Append(dst, append(binary.AppendUvarint([]byte{c.Step}, n), places...))
+	head := binary.AppendUvarint(binary.AppendUvarint([]byte{c.Step}, c.Evicted), c.Least)
+	dst = packing.Append(dst, append(binary.AppendUvarint(head, n), places...))
 	return packing.AppendCells(packing.AppendCells(dst, codes), counts)
 }
 
@@ -380,13 +396,15 @@ func (r *condensedReader) values(c *Condensed) {
 func (c *Condensed) readFlowValues(places, codes, counts []byte) error {
 	r, numbers := &condensedReader{b: places}, &condensedReader{b: counts}
 	next, all := 0, 0
+	c.Bounded = true
 	if c.Step = r.byte(); c.Step > MaxStep {
 		r.fail("values of 2^%d codes together", c.Step)
 	}
-	flows := r.count(2)
-	if flows == 0 {
-		r.fail("values of no flow")
+	c.Evicted, c.Least = r.number(maxCondensed), r.number(maxCondensed)
+	if len(counts) < len(codes) {
+		r.fail("%d codes and %d bytes of counts", len(codes), len(counts))
 	}
+	flows := r.count(2)
 	for range flows {
 		skip := r.number(uint64(len(c.Flows)))
 		if r.err != nil || int(skip) >= len(c.Flows)-next {
@@ -420,8 +438,10 @@ func (c *Condensed) readFlowValues(places, codes, counts []byte) error {
 			all += n
 		}
 	}
-	if len(r.b) != 0 || all != len(codes) {
+	if r.err == nil && (len(r.b) != 0 || all != len(codes)) {
 		r.fail("%d codes of %d, or more flows than have any", len(codes), all)
+	}
+	if r.err != nil {
 		return r.err
 	}
 	for i := range c.Flows {

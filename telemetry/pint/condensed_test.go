@@ -47,6 +47,7 @@ func randomCondensed(r *rand.Rand, flows int) *Condensed {
 
 // withFlowValues gives some of the flows values of their own.
 func withFlowValues(r *rand.Rand, c *Condensed) *Condensed {
+	c.Bounded, c.Step, c.Evicted, c.Least = true, uint8(r.IntN(MaxStep+1)), r.Uint64N(1000), r.Uint64N(1000)
 	for i := range c.Flows {
 		f := &c.Flows[i]
 		if f.Path == 0 || f.Packets < 8 || r.IntN(2) == 0 {
@@ -65,7 +66,6 @@ func withFlowValues(r *rand.Rand, c *Condensed) *Condensed {
 					left -= n
 				}
 				f.Values = append(f.Values, v)
-				c.Step = 2
 			}
 		}
 	}
@@ -93,6 +93,21 @@ func TestCondensedRoundTrip(t *testing.T) {
 			f := &b.Condensed.Flows[i]
 			if got := d.Condensed.Find(&f.Flow); got == nil || !reflect.DeepEqual(got, f) || (f.Path != 0) != (d.Condensed.PathOf(got) != nil) {
 				t.Fatalf("round %d: flow %+v is found as %+v", round, f, got)
+			}
+		}
+		// For a question about some flows all that is of them stays.
+		odd := func(k *FlowKey) bool { return k.SrcPort%2 == 1 }
+		of, _ := d.AppendOf(nil, odd)
+		part, err := CheckDigests(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range b.Condensed.Flows {
+			f := &b.Condensed.Flows[i]
+			got := part.Condensed.Find(&f.Flow)
+			if odd(&f.Flow) != (got != nil) || got != nil && (!reflect.DeepEqual(got.Values, f.Values) || !slices.Equal(part.Condensed.PathOf(got), b.Condensed.PathOf(f)) ||
+				part.Condensed.Beyond(true) != b.Condensed.Beyond(true) || part.Condensed.Step != b.Condensed.Step) {
+				t.Fatalf("round %d: of flow %+v there is %+v in a part", round, f, got)
 			}
 		}
 		for range 20 {
@@ -129,6 +144,13 @@ func TestCondensedRefuses(t *testing.T) {
 		"flow's values":   func(c *Condensed) { c.Flows[0].Values = []HopValues{} },
 		"flow's readings": func(c *Condensed) { c.Flows[0].Values[1].Counts[0].Count = c.Flows[0].Packets },
 		"flow's place":    func(c *Condensed) { c.Flows[0].Values[0].Counts = nil },
+		"last values":     func(c *Condensed) { c.Flows[len(c.Flows)-1].Values = []HopValues{} },
+		"step alone": func(c *Condensed) {
+			for i := range c.Flows {
+				c.Flows[i].Values = nil
+			}
+			c.Step = MaxStep + 1
+		},
 		"step":            func(c *Condensed) { c.Step = MaxStep + 1 },
 		"no hop":          func(c *Condensed) { c.Flows[0].Values[0].Hop = 0 },
 		"hop":             func(c *Condensed) { c.Flows[0].Values[1].Hop = uint8(len(c.PathOf(&c.Flows[0])) + 1) },
@@ -152,8 +174,9 @@ func TestCondensedGolden(t *testing.T) {
 	b := randomBatch(r, 5)
 	b.Condensed = randomCondensed(r, 10)
 	golden(t, "digests-v2.bin", b)
-	for b.Condensed.version() != flowValuesVersion {
+	for values := false; !values; {
 		b.Condensed = withFlowValues(r, randomCondensed(r, 10))
+		values = slices.ContainsFunc(b.Condensed.Flows, func(f CondensedFlow) bool { return f.Values != nil })
 	}
 	golden(t, "digests-v3.bin", b)
 }

@@ -76,13 +76,13 @@ const partitionSeed = 'p'
 // within a slice of 2^30 ns, 3 within 16 ms), and a flow's share of 15 or 40: with two
 // bytes and four digests of a flow, 19 bytes. In memory it is 72.
 //
-// Version 2, of a batch whose digests were condensed, and 3, where flows have values of their own beside, is
+// Version 2, of a batch whose digests were condensed, and 3, where flows may have values of their own beside, is
 //
 //	version(1) length of the form above(uvarint) that form, of version 1; what was condensed, see Condensed.append
 const (
 	digestsVersion   = 1
 	condensedVersion = 2
-	// flowValuesVersion is that of a batch whose condensed flows have Values; without any it is of condensedVersion, which older readers know.
+	// flowValuesVersion is that of a batch whose condensed flows may have Values; of condensedVersion are those of earlier releases.
 	flowValuesVersion = 3
 
 	digestsHeader = 44

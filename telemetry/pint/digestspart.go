@@ -33,7 +33,7 @@ func (d *Digests) AppendOf(dst []byte, has func(*FlowKey) bool) ([]byte, bool) {
 
 // of is what was condensed of some flows.
 func (c *Condensed) of(has func(*FlowKey) bool) *Condensed {
-	part := &Condensed{Share: c.Share, Read: c.Read, Packets: c.Packets, Query: c.Query, Unlocated: c.Unlocated}
+	part := &Condensed{Share: c.Share, Read: c.Read, Packets: c.Packets, Query: c.Query, Unlocated: c.Unlocated, Bounded: c.Bounded, Evicted: c.Evicted, Least: c.Least, Step: c.Step}
 	numbers := map[uint32]uint32{}
 	for i := range c.Flows {
 		f := c.Flows[i]
@@ -49,9 +49,6 @@ func (c *Condensed) of(has func(*FlowKey) bool) *Condensed {
 				numbers[f.Path] = n
 			}
 			f.Path = n
-		}
-		if f.Values != nil {
-			part.Step = c.Step
 		}
 		part.Flows = append(part.Flows, f)
 	}

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -236,6 +237,67 @@ func TestCondensedForATime(t *testing.T) {
 			}
 			if !slices.Equal(got, at(middle)) {
 				t.Errorf("%s: the path in the middle of slice %d is %v, want %v", name, s, got, at(middle))
+			}
+		}
+	}
+}
+
+// TestCountedBounds: bounds of a flow's hops hold whatever slices without counts met: here all that is slow is in the slice in which the path changes, which
+// has none, so that few packets are known of each path. Bounds err with a probability of 1e-9 each, of which there are about 50.
+func TestCountedBounds(t *testing.T) {
+	n := newSinks(t, pintplan.Default())
+	key := Key{Version: 4, Proto: 6, Src: [16]byte{10, 0, 0, 1}, Dst: [16]byte{10, 0, 1, 1}, SrcPort: 1, DstPort: 443}
+	slow := uint64(0)
+	n.latency = func(sw uint32, _ Key) uint64 { return uint64(sw)*1000 + n.rng.Uint64N(400) + slow }
+	const perSlice, count = 900, 9
+	paths := [][]uint32{{1, 10, 4}, {1, 11, 4}}
+	met := map[string][]uint64{} // by switch
+	for slice := range count {
+		for i := range perSlice {
+			path := paths[0]
+			if slice > 4 || slice == 4 && i > perSlice/2 {
+				path = paths[1]
+			}
+			if slow = 0; slice == 4 {
+				slow = 50_000
+			}
+			for _, sw := range path {
+				n.met[sw] = nil
+			}
+			n.send(key, int64(slice)<<sliceBits+int64(i)<<sliceBits/perSlice, path...)
+			for _, sw := range path {
+				name := fmt.Sprint(sw)
+				met[name] = append(met[name], n.met[sw]...)
+			}
+		}
+	}
+	n.flush(t, nil)
+	for name, in := range map[string]func(int64) bool{"all": func(int64) bool { return true }, "one slice raw": func(s int64) bool { return s != 7 }} {
+		for _, bytes := range []float64{math.Inf(1), 0} {
+			c := n.condensedWith(t, 6, sink.Room{Flows: 10, FlowValues: bytes}, in)
+			for _, hop := range []int{0, 2} {
+				e := c.engine()
+				e.Confidence = 1 - 1e-9
+				a := ask[*LatencyAnswer](t, e, &Question{Kind: KindLatency, Flow: FormatKey(key), Hop: hop, Quantiles: []float64{0.2, 0.5, 0.8}})
+				if (a.Counted > 0.5) != (bytes > 0) {
+					t.Errorf("%s: of the packets %v are counted, in room for %v bytes", name, a.Counted, bytes)
+				}
+				if places := map[int]int{0: 4, 2: 2}[hop]; bytes > 0 && len(a.Hops) < places {
+					t.Errorf("%s: %d places: %+v", name, len(a.Hops), a.Hops)
+				}
+				for _, h := range a.Hops {
+					all := met[h.Switch]
+					slices.Sort(all)
+					if h.Flows != 1 {
+						t.Errorf("%s: %d flows at %s", name, h.Flows, h.Switch)
+					}
+					for _, q := range h.Quantiles {
+						truth := float64(all[int(q.Rank*float64(len(all)))])
+						if truth < q.Low || truth > q.High && !q.Open {
+							t.Errorf("%s, room %v, hop %d: quantile %v at %s is %v, and the bounds are %v and %v", name, bytes, hop, q.Rank, h.Switch, truth, q.Low, q.High)
+						}
+					}
+				}
 			}
 		}
 	}

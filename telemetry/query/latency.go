@@ -76,6 +76,8 @@ type hopTally struct {
 	tally
 	flows int
 	last  int // number of the flow that was counted last
+	// packets of the flow that was asked for are known to have passed here.
+	packets float64
 	// order are the samples of one flow as they came.
 	order []ordered
 }
@@ -120,60 +122,89 @@ func (d *digests) pool(c *coding, hop int) (*hopPool, error) {
 }
 
 // orCounted is the pool of what sinks counted of the flow that was asked for, and of its digests in slices that have them all, or p, that of the sample,
-// if that says more. Packets of other slices are not in it: bounds hold whatever they met.
+// if that says more. Packets of other slices are not in it: bounds hold whatever they met. Sinks that neither list the flow nor have a digest of it in the window
+// are taken not to have had it.
 func (p *hopPool) orCounted(flow *digestFlow, paths *tracer, f *traced, hop int) *hopPool {
+	if p.d.reader.Plan().Queries[p.d.query].Flow.Of(flow.members[0]) != flow.members[0] {
+		return p // flows are of several 5-tuples, of which some may be nowhere
+	}
 	c := &hopPool{d: p.d, c: p.c, by: map[hopPlace]*hopTally{}, all: true}
 	sampled := p.d.Used
 	p.d.Used = 0
 	known, unknown := uint64(0), uint64(0)
-	plan := planOf(p.d.reader.Plan())
-	for _, k := range flow.members {
-		for _, x := range p.d.batches.by[batchPlace{plan, uint16(k.Partition(record.Partitions))}] {
-			digests := 0
-			if at, ok := x.Find(&k); ok {
-				digests = x.Count(at)
-				if x.Condensed == nil {
-					records := p.d.batches.appendRun(nil, x, at)
-					c.add(0, records, paths, f, hop)
-					known += uint64(len(records))
-				}
-			}
-			if x.Condensed == nil {
-				continue
-			}
-			note := x.Condensed.Find(&k)
-			switch {
-			case note == nil:
-				unknown += p.d.batches.unlisted(x, digests)
-			case x.From < p.d.batches.From || x.To > p.d.batches.To || !c.values(x, note, hop):
-				unknown += note.Packets
-			default:
-				known += note.Packets
-			}
+	key := flow.members[0]
+	batches := p.d.batches.by[batchPlace{planOf(p.d.reader.Plan()), uint16(key.Partition(record.Partitions))}]
+	had := map[uint32]bool{}
+	for _, x := range batches {
+		if _, ok := x.Find(&key); ok || x.Condensed != nil && x.Condensed.Find(&key) != nil {
+			had[x.Switch] = true
 		}
 	}
-	most := uint64(0)
-	for _, t := range c.by {
-		most = max(most, t.n)
+	for _, x := range batches {
+		if x.Condensed == nil {
+			if at, ok := x.Find(&key); ok {
+				records := p.d.batches.appendRun(nil, x, at)
+				c.add(0, records, paths, f, hop)
+				c.pass(records, paths, f)
+				known += uint64(len(records))
+			}
+			continue
+		}
+		if !had[x.Switch] || x.Condensed.Packets == 0 { // without packets it is digests of a slice that another record is of
+			continue
+		}
+		note := x.Condensed.Find(&key)
+		unknown += x.Condensed.Beyond(note != nil)
+		switch {
+		case note == nil:
+		case x.From < p.d.batches.From || x.To > p.d.batches.To || !c.values(x, note, hop):
+			unknown += note.Packets
+		default:
+			known += note.Packets
+		}
 	}
-	for _, t := range c.by { // of packets that took another path few were known to pass here
-		t.unknown = float64(unknown) / (float64(unknown) + float64(known)*float64(t.n)/float64(most))
+	wider := 0.0
+	for at, t := range c.by {
+		t.unknown = float64(unknown) / (float64(unknown) + t.packets)
+		other := 1.0
+		if s := p.by[at]; s != nil {
+			other = s.width(p.d.Confidence)
+		}
+		wider += t.width(p.d.Confidence) - other
 	}
-	if c.width() >= p.width() {
+	if wider >= 0 {
 		p.d.Used = sampled
 		return p
+	}
+	for at, t := range p.by {
+		if c.by[at] == nil {
+			c.by[at] = t // of a path that was not counted, by the sample
+		}
 	}
 	p.d.Counted = float64(known) / float64(known+unknown)
 	return c
 }
 
-// unlisted is how many packets of a flow that a sink does not list it may have left out: there is room for those of most packets.
-func (b *batches) unlisted(x *store.Batch, digests int) uint64 {
-	least := x.Condensed.Packets - x.Condensed.Listed()
-	for i := range x.Condensed.Flows {
-		least = min(least, x.Condensed.Flows[i].Packets)
+// pass counts packets at the hops that they passed.
+func (p *hopPool) pass(records []pint.Record, paths *tracer, f *traced) {
+	for i := range records {
+		o := &records[i]
+		var path []uint64
+		if f != nil {
+			if path = paths.at(f, o); len(path) != int(o.Hops) {
+				path = nil
+			}
+		}
+		for hop := 1; hop <= int(o.Hops); hop++ {
+			at := hopPlace{hops: int(o.Hops), hop: hop}
+			if path != nil {
+				at.known, at.sw = true, path[hop-1]
+			}
+			if t := p.by[at]; t != nil {
+				t.packets++
+			}
+		}
 	}
-	return max(least, uint64(digests))
 }
 
 // values adds what a sink counted of a flow in a slice, and reports whether it did count.
@@ -188,7 +219,9 @@ func (p *hopPool) values(x *store.Batch, f *pint.CondensedFlow, hop int) bool {
 			continue
 		}
 		t := p.at(hopPlace{hops: len(path), hop: int(v.Hop), known: true, sw: path[v.Hop-1]})
-		t.flows, t.weight = 1, max(t.weight, read)
+		t.count(0)
+		t.weight = max(t.weight, read)
+		t.packets += float64(f.Packets)
 		step := x.Condensed.Step
 		if p.c.Aggregation == pint.Frequent {
 			step = 0
@@ -201,16 +234,10 @@ func (p *hopPool) values(x *store.Batch, f *pint.CondensedFlow, hop int) bool {
 	return len(values) > 0
 }
 
-// width is the largest difference of the ranks that bound the median at a place, 1 if there is no place.
-func (p *hopPool) width() (most float64) {
-	for _, t := range p.by {
-		low, high := t.rankBounds(0.5, (1-p.d.Confidence)/2)
-		most = max(most, high-low)
-	}
-	if len(p.by) == 0 {
-		return 1
-	}
-	return most
+// width is the difference of the ranks that bound the median.
+func (t *hopTally) width(confidence float64) float64 {
+	low, high := t.rankBounds(0.5, (1-confidence)/2)
+	return high - low
 }
 
 // add reads a flow's samples; f is its path, nil: not known.

@@ -197,7 +197,7 @@ func (t *tally) stats(c *coding, ranks []float64, delta float64) ValueStats {
 	for i, rank := range ranks {
 		q := QuantileValue{Rank: rank, RankLow: want[3*i+1], RankHigh: want[3*i+2]}
 		q.Value = c.value(places[3*i].code)
-		least, most := places[3*i+1].code&^(1<<t.step-1), places[3*i+2].code|(1<<t.step-1)
+		least, most := places[3*i+1].code&^(1<<t.step-1), min(places[3*i+2].code|(1<<t.step-1), top)
 		if q.RankLow > 0 {
 			q.Low, _ = c.interval(least)
 		}

@@ -52,7 +52,7 @@ type condensed struct {
 	mixed     bool   // packets with another mark came in the slice: there is no one path
 	partition uint16
 	pending   []reading // of the slice, while its path is not certain
-	// few are the slice's last readings, and places counts those before; neither if the path was not one in all of the slice, or no counts were free, which left
+	// few are the slice's last readings, and places counts those before; neither if the path was not one in all of the slice, or some were not kept, which left
 	// says.
 	few    []reading
 	places []flowPlace
@@ -71,6 +71,7 @@ type reading struct{ query, hop, code, weight uint8 }
 // condensedPart is a partition in a slice.
 type condensedPart struct {
 	packets, unlocated uint64
+	evicted            uint64 // packets of flows that were evicted in the slice
 	values             map[valuePlace]*[256]uint64
 }
 
@@ -106,6 +107,7 @@ func NewCondenser(p *plan.Plan, c CondenserConfig) (*Condenser, error) {
 	}
 	d := &Condenser{config: c, reader: r, path: -1, check: -1, seed: hash.Uint64(p.Seed, 'c'), parts: make([]condensedPart, c.Partitions)}
 	d.flows = newFlowTable[condensed](c.MaxFlows, d.seed)
+	d.flows.evict = d.evict
 	for i := range p.Queries {
 		switch q := &p.Queries[i]; {
 		case q.Aggregation == pint.Path && q.Value == pint.SwitchID && d.path < 0:
@@ -144,8 +146,8 @@ func (c *Condenser) Add(o *pint.Record, weight uint8) {
 		c.flush(part, f)
 	}
 	if own && c.path >= 0 && (!f.Certain() || f.Hops() != int(o.Hops) || o.ID%verifyEach == 0) {
-		if r, ok := c.reader.Read(c.path, o); ok {
-			c.decoder.Add(&f.Flow, o.ID, r.Digest, int(o.Hops))
+		if r, ok := c.reader.Read(c.path, o); ok && c.decoder.Add(&f.Flow, o.ID, r.Digest, int(o.Hops)) == Restarted {
+			c.restart(part, f)
 		}
 		c.flush(part, f)
 	}
@@ -161,8 +163,18 @@ func (c *Condenser) Add(o *pint.Record, weight uint8) {
 			f.pending = append(f.pending, p)
 		default:
 			part.unlocated += n
+			c.leave(f)
 		}
 	}
+}
+
+// restart gives up what was read of a flow whose packets took no one path so far.
+func (c *Condenser) restart(part *condensedPart, f *condensed) {
+	for _, p := range f.pending {
+		part.unlocated += uint64(1) << (p.weight & 63)
+	}
+	f.pending = f.pending[:0]
+	c.leave(f)
 }
 
 // flush counts the readings that waited for the path, if it is certain.
@@ -202,6 +214,7 @@ func (c *Condenser) count(part *condensedPart, f *condensed, r reading) {
 	if counts == nil {
 		if len(part.values) == maxPlaces {
 			part.unlocated += n
+			c.leave(f)
 			return
 		}
 		counts = new([256]uint64)
@@ -261,6 +274,12 @@ func (c *Condenser) countAt(f *condensed, r reading) {
 func (c *Condenser) leave(f *condensed) {
 	c.forget(f)
 	f.left = true
+}
+
+// evict is called for a flow that is about to be forgotten.
+func (c *Condenser) evict(f *condensed) {
+	c.forget(f)
+	c.parts[f.partition].evicted += f.packets
 }
 
 // forget begins a flow's counts anew.
@@ -348,9 +367,9 @@ func (c *Condenser) Take(room Room) []pint.Condensed {
 	paths := make([]map[string]uint32, len(c.parts))
 	for i := range c.parts {
 		p := &c.parts[i]
-		all[i] = pint.Condensed{Packets: p.packets, Unlocated: p.unlocated, Query: uint8(max(c.path, 0))}
-		all[i].Values = p.take()
-		p.packets, p.unlocated, paths[i] = 0, 0, map[string]uint32{}
+		all[i] = pint.Condensed{Packets: p.packets, Unlocated: p.unlocated, Query: uint8(max(c.path, 0)), Bounded: true}
+		all[i].Values, all[i].Evicted = p.take(), p.evicted
+		p.packets, p.unlocated, p.evicted, paths[i] = 0, 0, 0, map[string]uint32{}
 	}
 	list := make([]*flowEntry[condensed], 0, len(c.flows.flows))
 	for i := range c.flows.flows {
@@ -361,6 +380,11 @@ func (c *Condenser) Take(room Room) []pint.Condensed {
 	slices.SortFunc(list, func(a, b *flowEntry[condensed]) int {
 		return cmp.Or(cmp.Compare(b.state.packets, a.state.packets), a.key.Compare(&b.key))
 	})
+	if len(list) > room.Flows {
+		for i := range all {
+			all[i].Least = list[room.Flows].state.packets
+		}
+	}
 	values := c.flowValues(list[:min(len(list), room.Flows)])
 	step := FitValues(values, &c.exact, room.FlowValues)
 	for n, e := range list {
@@ -374,9 +398,6 @@ func (c *Condenser) Take(room Room) []pint.Condensed {
 			if f.Certain() && !f.mixed {
 				x.Path = pathNumber(to, paths[f.partition], f.Path())
 			}
-			if x.Values != nil {
-				to.Step = step
-			}
 			to.Flows = append(to.Flows, x)
 		}
 		if f.mixed {
@@ -385,8 +406,8 @@ func (c *Condenser) Take(room Room) []pint.Condensed {
 		f.packets, f.before, f.pending = 0, f.Changes, f.pending[:0]
 		c.forget(f)
 	}
-	c.blocks = len(c.free) // without those of flows that were evicted
 	for i := range all {
+		all[i].Step = step
 		all[i].Sort()
 	}
 	return all
@@ -396,9 +417,7 @@ func (c *Condenser) Take(room Room) []pint.Condensed {
 func (c *Condenser) flowValues(list []*flowEntry[condensed]) [][]pint.HopValues {
 	values := make([][]pint.HopValues, len(list))
 	for i, e := range list {
-		if f := &e.state; f.Certain() && !f.mixed && f.Changes == f.before {
-			values[i] = c.values(f)
-		}
+		values[i] = c.values(&e.state)
 	}
 	return values
 }
@@ -445,8 +464,11 @@ func join(values []pint.HopValues, exact *[256]bool, step uint8) {
 	}
 }
 
-// values are the flow's readings, in the order of query and hop; nil of fewer than leastReadings.
+// values are the flow's readings, in the order of query and hop; nil of fewer than leastReadings, and where they are not of one path.
 func (c *Condenser) values(f *condensed) (list []pint.HopValues) {
+	if !f.Certain() || f.mixed || f.Changes != f.before {
+		return nil
+	}
 	if len(f.places) == 0 {
 		if len(f.few) >= leastReadings {
 			list = valuesOf(f.few)

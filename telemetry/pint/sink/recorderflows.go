@@ -24,6 +24,7 @@ type flowTable[S any] struct {
 	flows []flowEntry[S]
 	limit int
 	hand  int
+	evict func(*S) // called for the state of a flow before it is forgotten, unless nil
 }
 
 type flowEntry[S any] struct {
@@ -67,6 +68,9 @@ func (t *flowTable[S]) at(k *pint.FlowKey, h uint64, evicted *uint64) *S {
 	}
 	f := &t.flows[t.hand]
 	t.remove(f.tag, t.hand+1)
+	if t.evict != nil {
+		t.evict(&f.state)
+	}
 	*evicted++
 	t.insert(tag, t.hand+1)
 	*f = flowEntry[S]{key: *k, tag: tag}
