@@ -244,12 +244,23 @@ func readStream(t *testing.T, js natsstream.JetStream) kept {
 // eachMessage calls f for each message that the stream has. Each may take its time: after hours of a
 // switch without a budget there are gigabytes.
 func eachMessage(ctx context.Context, js natsstream.JetStream, f func(natsstream.Msg) error) error {
-	s, err := js.Stream(ctx, jetstream.Stream)
-	if err != nil {
+	var all natsstream.StreamState
+	var c natsstream.Consumer
+	ask := func() error {
+		ctx, cancel := context.WithTimeout(ctx, answerWait)
+		defer cancel()
+		s, err := js.Stream(ctx, jetstream.Stream)
+		if err != nil {
+			return err
+		}
+		all = s.CachedInfo().State
+		c, err = s.OrderedConsumer(ctx, natsstream.OrderedConsumerConfig{})
 		return err
 	}
-	all := s.CachedInfo().State
-	c, err := s.OrderedConsumer(ctx, natsstream.OrderedConsumerConfig{})
+	err := ask()
+	for tries := 0; err != nil && tries < 12; tries++ { // a cluster that writes gigabytes loses requests
+		err = ask()
+	}
 	if err != nil || all.Msgs == 0 {
 		return err
 	}
