@@ -97,7 +97,10 @@ var kinds = []struct {
 func (m *measuring) cutAll() error {
 	m.needs = m.condenser.Needs()
 	condensed, sample := m.condenser.Take(sink.Room{Flows: math.MaxInt, FlowValues: math.Inf(1)}), m.sampler.Sample()
-	whole, bytes, err := m.wholePoints()
+	whole, bytes, err := m.sentPoints(func(p *lds.Point, dst []byte) []byte {
+		dst, _ = p.AppendBinary(dst) // which cannot fail
+		return dst
+	})
 	if err != nil {
 		return err
 	}
@@ -184,14 +187,6 @@ func (m *measuring) cut(budget float64, condensed []pint.Condensed, sample *obli
 
 // ends are the points of a link by each seed, those that are sent first.
 type ends [linkSeeds][2]*lds.Point
-
-// wholePoints are the points of all links, whole, and what their records take in a slice.
-func (m *measuring) wholePoints() (links []ends, bytes float64, err error) {
-	return m.sentPoints(func(p *lds.Point, dst []byte) []byte {
-		dst, _ = p.AppendBinary(dst) // which cannot fail
-		return dst
-	})
-}
 
 // sentPoints are the points as their records have them, of all links, and what these take in a slice.
 func (m *measuring) sentPoints(form func(*lds.Point, []byte) []byte) (links []ends, bytes float64, err error) {

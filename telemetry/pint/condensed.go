@@ -52,8 +52,8 @@ type CondensedFlow struct {
 	Values []HopValues
 }
 
-// HopValues are the readings of a query at a hop of a flow's path: as codes have 8 bits at most, a quantile sketch without an error of
-// its own, and those of several slices add up.
+// HopValues are the readings of a query at a hop of a flow's path: as codes have 8 bits at most, a quantile sketch whose only error
+// is that of Condensed.Step, and those of several slices add up.
 type HopValues struct {
 	Query uint8 // its number in the plan
 	Hop   uint8 // from 1

@@ -385,7 +385,10 @@ func (c *Condenser) Take(room Room) []pint.Condensed {
 			all[i].Least = list[room.Flows].state.packets
 		}
 	}
-	values := c.flowValues(list[:min(len(list), room.Flows)])
+	values := make([][]pint.HopValues, min(len(list), room.Flows))
+	for i := range values {
+		values[i] = c.values(&list[i].state)
+	}
 	step := FitValues(values, &c.exact, room.FlowValues)
 	for n, e := range list {
 		f := &e.state
@@ -411,15 +414,6 @@ func (c *Condenser) Take(room Room) []pint.Condensed {
 		all[i].Sort()
 	}
 	return all
-}
-
-// flowValues are the values of flows, in their order.
-func (c *Condenser) flowValues(list []*flowEntry[condensed]) [][]pint.HopValues {
-	values := make([][]pint.HopValues, len(list))
-	for i, e := range list {
-		values[i] = c.values(&e.state)
-	}
-	return values
 }
 
 // FitValues makes values of flows fit into so many bytes, about. 2^step codes are counted together, as few as that takes, but of queries that exact says.
@@ -568,17 +562,11 @@ func (c *Condenser) Needs() (n Needs) {
 		}
 		n.Values += headerBytes
 		for _, counts := range p.values {
-			n.Values += codeBytes * float64(codesOf(counts[:]))
-		}
-	}
-	return n
-}
-
-// codesOf is how many codes were read.
-func codesOf[T uint32 | uint64](counts []T) (n int) {
-	for _, x := range counts {
-		if x != 0 {
-			n++
+			for _, x := range counts {
+				if x != 0 {
+					n.Values += codeBytes
+				}
+			}
 		}
 	}
 	return n
