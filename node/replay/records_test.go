@@ -60,9 +60,8 @@ func TestChainRecords(t *testing.T) {
 			if len(single.Samples) < 10 || len(all.Samples) != 3*len(single.Samples) {
 				t.Fatalf("%d samples of a chain of 3, %d of one switch", len(all.Samples), len(single.Samples))
 			}
-			for i := range all.Samples {
-				s := &all.Samples[i]
-				at := slices.IndexFunc(single.Samples, func(o store.Sample) bool { return o.From == s.From && o.Instance == s.Instance })
+			for _, s := range all.Samples {
+				at := slices.IndexFunc(single.Samples, func(o *store.Sample) bool { return o.From == s.From && o.Instance == s.Instance })
 				if at < 0 || !sameSample(s.Sample, single.Samples[at].Sample) {
 					t.Fatalf("switch %d, epoch at %d, instance %d: not the sample of a single switch", s.Switch, s.From, s.Instance)
 				}

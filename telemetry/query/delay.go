@@ -70,8 +70,7 @@ func (e *Engine) classesAt(at *Place) (names []string, has bool) {
 		return nil, true
 	}
 	of, named := Place{Switch: at.Switch, Port: -1}, Place{Switch: at.Switch, Port: -1, Class: at.Class}
-	for i := range e.Store.Points {
-		p := &e.Store.Points[i]
+	for _, p := range e.Store.Points {
 		if p.Class.IsZero() || !of.has(p) {
 			continue
 		}

@@ -92,9 +92,6 @@ type batchesKey struct {
 	partition int
 }
 
-// anyPartition has batches of all partitions.
-const anyPartition = -1
-
 // batches sorts the store's batches of a window.
 func (e *Engine) batches(w store.Window, partition int) *batches {
 	found, _ := e.Store.Remember(batchesKey{w, partition}, func() (any, int64, error) { // which never fails
@@ -106,9 +103,8 @@ func (e *Engine) batches(w store.Window, partition int) *batches {
 
 func sortBatches(s *store.Store, w store.Window, partition int) *batches {
 	b := &batches{Window: w, by: map[batchPlace][]*store.Batch{}, notes: map[batchPlace][]*store.Batch{}, sinks: map[uint32]bool{}}
-	for i := range s.Batches {
-		x := s.Batches[i]
-		if x.Overlaps(w) && !x.Loop && (partition == anyPartition || int(x.Instance) == partition) {
+	for _, x := range s.DigestsWithin(partition, w) {
+		if x.Overlaps(w) && !x.Loop {
 			at := batchPlace{planID{x.Plan, x.Hash}, x.Instance}
 			b.by[at] = append(b.by[at], x)
 			if c := x.Condensed; c != nil {
@@ -202,7 +198,7 @@ type digests struct {
 // plan, of those with a query that suits, that has most of them. suits ranks queries,
 // higher ones first; 0: not that one.
 func (e *Engine) digests(q *Question, what string, suits func(*pint.Query) int) (*digests, error) {
-	basis, err := e.basis(store.OfDigests)
+	basis, partition, err := e.basisOfDigests(q)
 	if err != nil {
 		return nil, err
 	}
@@ -211,17 +207,15 @@ func (e *Engine) digests(q *Question, what string, suits func(*pint.Query) int) 
 		return nil, err
 	}
 	d := &digests{Basis: basis, e: e, one: q.Flow != ""}
-	partition, one := e.partition(q)
-	if !one {
-		partition = anyPartition
-	} else if err := e.unreached(partition); err != nil {
-		return nil, err
-	} else {
-		d.Missing = ofPartition(d.Missing, partition)
+	one := partition != store.AllPartitions
+	if one {
+		if err := e.unreached(partition); err != nil {
+			return nil, err
+		}
 	}
 	d.batches = e.batches(basis.Window, partition)
 	d.Records, d.Switches = d.batches.all, len(d.batches.sinks)
-	if d.Records == 0 && (!one || e.batches(basis.Window, anyPartition).all == 0) {
+	if d.Records == 0 && (!one || e.batches(basis.Window, store.AllPartitions).all == 0) {
 		return nil, e.none("digests", "no packet with a digest arrived where digests are read: if there is none, add the stage pint to the switches' graphs, and name the ports to hosts in its edge (stages.pint.edge): packets get digests where they come in there, and these are read where they leave", e.Store.Of(store.OfDigests))
 	}
 	if err := d.choose(q, readers, suits); err != nil {
@@ -520,28 +514,23 @@ func suitsSwitches(q *pint.Query) int {
 
 // switchNumbers are those of all switches of which a record came, and of Switches and Names.
 func (e *Engine) switchNumbers() (all []uint64) {
-	all = slices.Clone(e.Switches)
-	for _, id := range slices.Sorted(maps.Keys(e.Names)) {
-		if !slices.Contains(all, uint64(id)) {
-			all = append(all, uint64(id))
+	seen := map[uint64]bool{}
+	add := func(id uint64) {
+		if !seen[id] {
+			seen[id] = true
+			all = append(all, id)
 		}
 	}
-	for _, name := range e.Store.Switches() {
-		if id, ok := e.Store.Switch(name); ok && !slices.Contains(all, uint64(id)) {
-			all = append(all, uint64(id))
-		}
+	for _, id := range e.Switches {
+		add(id)
+	}
+	for _, id := range slices.Sorted(maps.Keys(e.Names)) {
+		add(uint64(id))
+	}
+	for _, id := range e.Store.Numbers() {
+		add(uint64(id))
 	}
 	return all
-}
-
-// ofPartition leaves what is missing of a partition, or of all.
-func ofPartition(list []store.Missing, partition int) (of []store.Missing) {
-	for _, m := range list {
-		if int(m.Instance) == partition || m.Evicted != 0 {
-			of = append(of, m)
-		}
-	}
-	return of
 }
 
 // plansSeen are the plans of which there are digests.

@@ -203,8 +203,7 @@ func (e *Engine) sampleShape(b *Basis, of string) (shape sampleShape, err error)
 		sw uint32
 	}
 	records, switches, one := map[holder]uint64{}, map[sampleShape]int{}, map[sampleShape]*oblivious.Sample{}
-	for i := range e.Store.Samples {
-		s := &e.Store.Samples[i]
+	for _, s := range e.Store.Samples {
 		if (s.Unit == oblivious.Flows) != (of == store.OfFlowSamples) || !s.Overlaps(b.Window) {
 			continue
 		}

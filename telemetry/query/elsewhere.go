@@ -92,7 +92,7 @@ func (e *Engine) bySketch(q *Question) bool {
 		return q.At == "" && (q.By == BySketch || q.AtLeast > 0)
 	}
 	w := q.window(e.Store, e.window(), e.Now)
-	return !slices.ContainsFunc(e.Store.Samples, func(s store.Sample) bool { return s.Overlaps(w) })
+	return !slices.ContainsFunc(e.Store.Samples, func(s *store.Sample) bool { return s.Overlaps(w) })
 }
 
 // needed is a window that holds the question's, whatever records other stores have.

@@ -107,6 +107,18 @@ func (e *Engine) basis(of string) (Basis, error) {
 	return Basis{Window: w, Confidence: c, Missing: e.Store.Missing(of, w)}, err
 }
 
+// basisOfDigests begins an answer from digests: of the partition that a question is about, or of all, which is store.AllPartitions.
+func (e *Engine) basisOfDigests(q *Question) (b Basis, partition int, err error) {
+	partition, one := e.partition(q)
+	if !one {
+		b, err = e.basis(store.OfDigests)
+		return b, store.AllPartitions, err
+	}
+	c, err := e.confidence()
+	w := e.window()
+	return Basis{Window: w, Confidence: c, Missing: e.Store.MissingDigests(partition, w)}, partition, err
+}
+
 // rest notes which records the answer rests on.
 func (b *Basis) rest(switches map[uint32]bool, o *store.Origin) {
 	b.Records++

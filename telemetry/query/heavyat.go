@@ -113,7 +113,7 @@ func (e *Engine) busiest(w store.Window, at At) ([]*store.Point, error) {
 	if len(byPoint) == 0 {
 		var have store.Window
 		for i := range e.Store.Points {
-			if p := &e.Store.Points[i]; at.has(p) && (at.Direction == Either || p.Egress() == (at.Direction == Out)) {
+			if p := e.Store.Points[i]; at.has(p) && (at.Direction == Either || p.Egress() == (at.Direction == Out)) {
 				have = have.Join(p.Window)
 			}
 		}

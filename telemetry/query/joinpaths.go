@@ -71,7 +71,7 @@ func (p *digestPaths) Path(flow Key) []Passage {
 func (p *digestPaths) decode(flow Key) []Passage {
 	for i, w := range p.windows {
 		if p.batches[i] == nil {
-			p.batches[i] = p.e.batches(w, anyPartition)
+			p.batches[i] = p.e.batches(w, store.AllPartitions)
 		}
 		for _, t := range p.tracers {
 			records, notes := p.records(p.batches[i], pint.FlowKey(flow), t)

@@ -42,11 +42,8 @@ func (e *Engine) loops(q *Question) (*LoopsAnswer, error) {
 		maps.Copy(reports.switches, d.batches.sinks)
 	case len(reports.by) > 0 && (errors.Is(err, ErrNoRecords) || errors.Is(err, ErrUnknownFlow)):
 		// What loops need never arrive, so that there is no digest but those of reports.
-		if a.Basis, err = e.basis(store.OfDigests); err != nil {
+		if a.Basis, _, err = e.basisOfDigests(q); err != nil {
 			return nil, err
-		}
-		if partition, one := e.partition(q); one {
-			a.Missing = ofPartition(a.Missing, partition)
 		}
 		a.Of, a.FlowCount = reports.of, len(reports.by)
 	default:
@@ -91,9 +88,11 @@ func (e *Engine) loopReports(q *Question) (*loopReports, error) {
 	}
 	window, limit := e.window(), e.Limits.orDefaults().Candidates
 	partition, one := e.partition(q)
-	for i := range e.Store.Batches {
-		b := e.Store.Batches[i]
-		if !b.Loop || !b.Overlaps(window) || one && int(b.Instance) != partition {
+	if !one {
+		partition = store.AllPartitions
+	}
+	for _, b := range e.Store.DigestsWithin(partition, window) {
+		if !b.Loop || !b.Overlaps(window) {
 			continue
 		}
 		if err := e.stopped(); err != nil {

@@ -139,7 +139,7 @@ func (n *networkSearch) findNewest() {
 	newest := map[uint32]*store.Status{}
 	for i := range st.Statuses {
 		if o := newest[st.Statuses[i].Switch]; o == nil || o.From <= st.Statuses[i].From {
-			newest[st.Statuses[i].Switch] = &st.Statuses[i]
+			newest[st.Statuses[i].Switch] = st.Statuses[i]
 		}
 	}
 	for _, s := range newest {
@@ -202,8 +202,7 @@ const mostStatuses = 256
 func (n *networkSearch) statuses() error {
 	window := n.answer.Window
 	lists, ofWindow := map[uint32][]*store.Status{}, map[uint32]int{}
-	for i := range n.e.Store.Statuses { // they are in the order of time
-		s := &n.e.Store.Statuses[i]
+	for _, s := range n.e.Store.Statuses { // they are in the order of time
 		switch {
 		case n.only != nil && n.only.Switch != s.Switch:
 		case s.Overlaps(window):

@@ -17,7 +17,7 @@ const offsetWindow = 3 * time.Second
 func (n *networkSearch) links() {
 	newest := n.answer.From
 	for i := range n.e.Store.Points {
-		if p := &n.e.Store.Points[i]; p.Overlaps(n.answer.Window) {
+		if p := n.e.Store.Points[i]; p.Overlaps(n.answer.Window) {
 			newest = max(newest, min(p.To, n.answer.To))
 		}
 	}

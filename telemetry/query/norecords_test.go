@@ -61,7 +61,7 @@ func TestOldRecords(t *testing.T) {
 		}
 	}
 	// A switch that goes on to report its state does not make the others new.
-	s.Statuses = append(s.Statuses, store.Status{Origin: store.Origin{Switch: 1, Window: store.Window{From: later - 1e9, To: later}}})
+	s.Statuses = append(s.Statuses, &store.Status{Origin: store.Origin{Switch: 1, Window: store.Window{From: later - 1e9, To: later}}})
 	for _, q := range questions {
 		q.Last = 10e9
 		if _, err := (&Engine{Store: s}).Ask(context.Background(), q); !errors.Is(err, ErrNoRecords) || !strings.Contains(err.Error(), "before the newest record of any kind, from which --last counts: ask about a longer one (--last 1h2m0s)") {

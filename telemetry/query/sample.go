@@ -85,8 +85,7 @@ func (e *Engine) unite(of string) (*network, error) {
 	var from []*witness // of each part
 	switches, witnesses := map[uint32]bool{}, map[uint32]*witness{}
 	var order []*witness
-	for i := range e.Store.Samples {
-		s := &e.Store.Samples[i]
+	for _, s := range e.Store.Samples {
 		if (s.Unit == oblivious.Flows) != (of == store.OfFlowSamples) || !s.Overlaps(n.Window) || shapeOf(s) != shape {
 			continue
 		}

@@ -58,16 +58,14 @@ func (e *Engine) Series(ctx context.Context, q *Question, step time.Duration) (*
 	own := e.of(ctx, q)
 	kind := kinds[q.Kind]
 	of := kind.measured
-	basis, err := own.basis(of)
+	basis, partition, err := Basis{}, store.AllPartitions, error(nil)
+	if of == store.OfDigests {
+		basis, partition, err = own.basisOfDigests(q)
+	} else {
+		basis, err = own.basis(of)
+	}
 	if err != nil {
 		return nil, err
-	}
-	partition, one := own.partition(q)
-	switch {
-	case of != store.OfDigests || !one:
-		partition = anyPartition
-	default:
-		basis.Missing = ofPartition(basis.Missing, partition)
 	}
 	slice := own.countSlices(&basis, of, partition)
 	if basis.Records == 0 {
@@ -119,7 +117,7 @@ func (e *Engine) countSlices(b *Basis, of string, partition int) (longest int64)
 		}
 	}
 	if of == ofCounts {
-		return max(e.countSlices(b, store.OfSamples, anyPartition), e.countSlices(b, store.OfFragments, anyPartition))
+		return max(e.countSlices(b, store.OfSamples, store.AllPartitions), e.countSlices(b, store.OfFragments, store.AllPartitions))
 	}
 	switch of {
 	case store.OfPoints:
@@ -135,10 +133,8 @@ func (e *Engine) countSlices(b *Basis, of string, partition int) (longest int64)
 			count(&e.Store.Statuses[i].Origin, 0)
 		}
 	case store.OfDigests:
-		for i := range e.Store.Batches {
-			if o := &e.Store.Batches[i].Origin; partition == anyPartition || int(o.Instance) == partition {
-				count(o, 0)
-			}
+		for _, x := range e.Store.DigestsWithin(partition, b.Window) {
+			count(&x.Origin, 0)
 		}
 	default:
 		for i := range e.Store.Samples {

@@ -106,8 +106,7 @@ func (e *Engine) sketch(suits func(*store.Fragment) bool) (*sketch, error) {
 	}
 	var like *store.Fragment
 	var have store.Window // of all times
-	for i := range e.Store.Fragments {
-		f := &e.Store.Fragments[i]
+	for _, f := range e.Store.Fragments {
 		if !suits(f) {
 			continue
 		}
@@ -125,8 +124,7 @@ func (e *Engine) sketch(suits func(*store.Fragment) bool) (*sketch, error) {
 	s.query.Confidence = basis.Confidence
 	s.query.From, s.query.To = ^uint64(0), 0
 	switches := map[uint32]bool{}
-	for i := range e.Store.Fragments {
-		f := &e.Store.Fragments[i]
+	for _, f := range e.Store.Fragments {
 		if f.ID.Sketch != like.ID.Sketch || f.Kind != like.Kind || f.Unit != like.Unit || f.Epochs != like.Epochs || f.Hash != like.Hash || !f.Overlaps(s.Window) {
 			continue
 		}

@@ -103,8 +103,7 @@ func namesOf(sw string, points []*store.Point) string {
 func (e *Engine) points(w store.Window, at Place, egress bool) (list []*store.Point) {
 	found, _ := e.Store.Remember(pointsKey{}, func() (any, int64, error) { // which never fails
 		of := map[uint32][]*store.Point{}
-		for i := range e.Store.Points {
-			p := &e.Store.Points[i]
+		for _, p := range e.Store.Points {
 			of[p.Switch] = append(of[p.Switch], p)
 		}
 		return of, int64(len(e.Store.Points)) * 16, nil

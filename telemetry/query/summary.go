@@ -376,8 +376,7 @@ func (e *Engine) passedUnseen(s *sketch, gaps []uint64) (missed, passed, all flo
 		i, found := slices.BinarySearch(gaps, uint64(max(o.From, 0)/length))
 		return found || i < len(gaps) && int64(gaps[i])*length < o.To
 	}
-	for i := range e.Store.Samples {
-		x := &e.Store.Samples[i]
+	for _, x := range e.Store.Samples {
 		if x.Unit == oblivious.Flows || !x.Overlaps(s.Window) {
 			continue
 		}
@@ -390,8 +389,7 @@ func (e *Engine) passedUnseen(s *sketch, gaps []uint64) (missed, passed, all flo
 			}
 		}
 	}
-	for i := range e.Store.Fragments {
-		f := &e.Store.Fragments[i]
+	for _, f := range e.Store.Fragments {
 		if f.ID.Sketch != s.query.Sketch || !f.Overlaps(s.Window) {
 			continue
 		}

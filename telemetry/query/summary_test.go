@@ -175,7 +175,7 @@ func testEntropyOfLosses(t *testing.T, n *traffic, unknown int, samples bool, sh
 		})
 	}
 	if !samples { // but for those of flows, which name them
-		n.store.Samples = slices.DeleteFunc(n.store.Samples, func(s store.Sample) bool { return s.Unit != oblivious.Flows })
+		n.store.Samples = slices.DeleteFunc(n.store.Samples, func(s *store.Sample) bool { return s.Unit != oblivious.Flows })
 	}
 	a, err := e.Entropy()
 	if err != nil {

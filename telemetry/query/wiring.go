@@ -37,8 +37,7 @@ func newWiring(e *Engine) *wiring {
 	w := &wiring{e: e, ports: map[uint32][]status.Port{}}
 	w.newest = sync.OnceValue(func() map[uint32]*store.Status {
 		newest := map[uint32]*store.Status{}
-		for i := range e.Store.Statuses {
-			s := &e.Store.Statuses[i]
+		for _, s := range e.Store.Statuses {
 			if o := newest[s.Switch]; o == nil || o.From <= s.From {
 				newest[s.Switch] = s
 			}

@@ -91,24 +91,6 @@ func (p *Part) Validate() error {
 // valid reports whether records can be of the window.
 func (w Window) valid() bool { return w.From <= w.To && w.From >= -maxTime && w.To <= 2*maxTime }
 
-// partitions are the batches of a frozen store by partition, in order.
-type partitions [record.Partitions][]*Batch
-
-type partitionsKey struct{}
-
-func (s *Store) partitions() *partitions {
-	found, _ := s.Remember(partitionsKey{}, func() (any, int64, error) { // which never fails
-		by := new(partitions)
-		for i := range s.Batches {
-			if b := s.Batches[i]; int(b.Instance) < len(by) {
-				by[b.Instance] = append(by[b.Instance], b)
-			}
-		}
-		return by, int64(8 * len(s.Batches)), nil
-	})
-	return found.(*partitions)
-}
-
 // partKey is a partition of which the first and the last records are remembered.
 type partKey struct{ partition int }
 
@@ -164,7 +146,7 @@ func (s *Store) rows(p *Part, w Window) {
 
 func (s *Store) newPart(partition int) *Part {
 	p, at := &Part{Partition: partition}, map[uint32]int{}
-	for _, b := range s.partitions()[partition] {
+	for _, b := range s.partition(partition) {
 		if p.First == (Window{}) {
 			p.First = b.Window
 		}
@@ -231,7 +213,7 @@ type PartQuery struct {
 // AppendPart appends the records of batches to dst, as they travel. The mark is behind the last one; false: it is the last one of
 // all. Marks hold for later views of the same records.
 func (s *Store) AppendPart(dst []byte, q PartQuery) (_ []byte, after Mark, more bool) {
-	list, begin := s.partitions()[q.Partition], len(dst)
+	list, begin := s.partition(q.Partition), len(dst)
 	first, _ := slices.BinarySearchFunc(list, &q.After, func(b *Batch, m *Mark) int {
 		if m.before(b) {
 			return 1
@@ -364,16 +346,6 @@ func (s *Store) With(parts []Elsewhere) *Store {
 		theirs[parts[i].Partition] = true
 	}
 	u.theirs = theirs
-	var gone [record.Partitions]bool
-	for partition := range theirs {
-		gone[partition] = true
-	}
-	u.Batches = make([]*Batch, 0, len(s.Batches))
-	for i := range s.Batches {
-		if b := s.Batches[i]; int(b.Instance) >= len(gone) || !gone[b.Instance] {
-			u.Batches = append(u.Batches, b)
-		}
-	}
 	u.joined = nil
 	gaps := slices.DeleteFunc(slices.Clone(s.gaps()), func(g gap) bool { return theirs[int(g.partition)] })
 	u.left = slices.DeleteFunc(slices.Clone(s.left), func(l left) bool { return l.of == OfDigests && theirs[int(l.origin.Instance)] })
@@ -400,15 +372,26 @@ func (s *Store) With(parts []Elsewhere) *Store {
 		gaps = append(gaps, p.gaps()...)
 		u.take(p, holders)
 	}
-	if slices.IsSortedFunc(u.Batches, (*Batch).compare) { // as those of a view are
-		slices.SortStableFunc(batches, (*Batch).compare)
+	slices.SortStableFunc(batches, (*Batch).compare)
+	// A page may come twice where a collector left in between.
+	batches = slices.CompactFunc(batches, func(a, b *Batch) bool { return a.compare(b) == 0 && a.Plan == b.Plan && a.Loop == b.Loop })
+	u.base, u.fetched, u.seconds = s, batches, nil
+	u.Batches = s.Batches
+	if slices.ContainsFunc(parts, func(p Elsewhere) bool { return len(s.partition(p.Partition)) > 0 }) {
+		var gone [record.Partitions]bool
+		for partition := range theirs {
+			gone[partition] = true
+		}
+		u.Batches = slices.DeleteFunc(slices.Clone(s.Batches), func(b *Batch) bool { return int(b.Instance) < len(gone) && gone[b.Instance] })
+	}
+	if s.extents != nil {
 		u.Batches = merge(u.Batches, batches, (*Batch).compare)
+		others := slices.DeleteFunc(slices.Clone(s.extents), func(x extent) bool { return x.of == OfDigests && theirs[int(x.partition)] })
+		u.extents = append(others, batchExtents(batches)...)
 	} else {
-		u.Batches = append(u.Batches, batches...)
+		u.Batches = append(slices.Clip(u.Batches), batches...)
 		slices.SortStableFunc(u.Batches, (*Batch).compare)
 	}
-	// A page may come twice where a collector left in between.
-	u.Batches = slices.CompactFunc(u.Batches, func(a, b *Batch) bool { return a.compare(b) == 0 && a.Plan == b.Plan && a.Loop == b.Loop })
 	slices.SortFunc(u.unreached, func(a, b Missing) int { return cmp.Compare(a.Instance, b.Instance) })
 	u.memo = &memo{gaps: func() []gap { return gaps }}
 	return u

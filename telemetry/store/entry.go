@@ -84,13 +84,13 @@ type entry struct {
 	ahead  int64  // end of the slice less the arrival, ns; noOffset: not known
 
 	// One of these, by kind.
-	sample          *oblivious.Sample
-	surplus, excess uint64 // of a sample
+	sample   *Sample
+	point    *Point
+	fragment *Fragment
+	batch    *Batch
+	status   *Status
 
-	point  *Point
-	sketch *disketch.Prepared
-	batch  *Batch
-	status []byte
+	sketch *disketch.Prepared // the body of fragment
 }
 
 // arrived is when the record came, in ns of CLOCK_TAI; where that is not known, the end of its slice.
@@ -176,16 +176,17 @@ const (
 )
 
 func (e *entry) readSample(body []byte) (size int, ok bool) {
-	e.sample = new(oblivious.Sample)
-	if e.sample.UnmarshalBinary(body) != nil {
+	sample := new(oblivious.Sample)
+	if sample.UnmarshalBinary(body) != nil {
 		return 0, false
 	}
-	e.sample.Hash = e.origin.Hash
-	e.surplus, e.excess = e.sample.Judge()
+	sample.Hash = e.origin.Hash
+	surplus, excess := sample.Judge()
+	e.sample = &Sample{e.origin, sample, surplus, excess}
 	if e.of = OfSamples; e.instance != 0 {
 		e.of = OfFlowSamples
 	}
-	return cap(e.sample.Entries) * sampleEntryBytes, true
+	return cap(sample.Entries) * sampleEntryBytes, true
 }
 
 func (e *entry) readPoint(body []byte) (size int, ok bool) {
@@ -210,6 +211,9 @@ func (e *entry) readFragment(body []byte) (size int, ok bool) {
 		return 0, false
 	}
 	e.of, e.sketch = OfFragments, r
+	e.fragment = &Fragment{
+		Origin: e.origin, ID: r.Fragment, Kind: r.Kind(), Unit: r.Unit, Epoch: r.Epoch, Epochs: r.Epochs, Packets: r.Packets, Seen: r.Seen,
+	}
 	return r.Bytes(), true
 }
 
@@ -243,6 +247,6 @@ func (e *entry) readStatus(body []byte) (size int, ok bool) {
 	if _, err := status.Decode(body); err != nil {
 		return 0, false
 	}
-	e.of, e.status = OfStatuses, slices.Clone(body)
-	return cap(e.status), true
+	e.of, e.status = OfStatuses, &Status{e.origin, slices.Clone(body)}
+	return cap(e.status.body), true
 }

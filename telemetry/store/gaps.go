@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
 )
 
 // eviction is what had to make room at once.
@@ -116,17 +117,86 @@ type gap struct {
 	records, digests uint64
 }
 
-// sent is a batch as others of its sender see it.
-type sent struct {
-	sender
-	Window
-	sequence uint64
-	before   uint64 // digests that were sent before
-	digests  uint64
+// sentBatches are those of a sender, in the order of their numbers.
+type sentBatches struct {
+	list  []*Batch
+	jumps []gap // between them
+	stale bool  // jumps is not of list as it is
 }
 
-func sentOf(b *Batch) sent {
-	return sent{sender{b.Switch, b.Instance, b.Boot}, b.Window, b.Sequence, b.Sent, uint64(b.Len())}
+// bySequence orders the batches of a sender.
+func bySequence(a, b *Batch) int { return cmp.Compare(a.Sequence, b.Sequence) }
+
+func senderOf(b *Batch) sender { return sender{b.Switch, b.Instance, b.Boot} }
+
+// sent notes a batch of its sender. Mostly it is the next one.
+func (l *Live) sent(b *Batch) {
+	of := l.senders[senderOf(b)]
+	if of == nil {
+		of = new(sentBatches)
+		l.senders[senderOf(b)] = of
+	}
+	n := len(of.list)
+	if n == 0 || of.list[n-1].Sequence < b.Sequence && b.Sequence-of.list[n-1].Sequence == 1 {
+		of.list = append(of.list, b)
+		return
+	}
+	at := sort.Search(n, func(i int) bool { return of.list[i].Sequence > b.Sequence })
+	of.list = slices.Insert(of.list, at, b)
+	l.changed(of, senderOf(b))
+}
+
+// unsent forgets a batch that had to make room. Mostly it is the first one.
+func (l *Live) unsent(b *Batch) {
+	key := senderOf(b)
+	of := l.senders[key]
+	at, _ := slices.BinarySearchFunc(of.list, b, bySequence)
+	at += slices.Index(of.list[at:], b)
+	if at == 0 {
+		of.list[0], of.list = nil, of.list[1:]
+	} else {
+		of.list = slices.Delete(of.list, at, at+1)
+	}
+	if len(of.list) == 0 {
+		delete(l.senders, key)
+		delete(l.jumping, key)
+	} else if at > 0 || len(of.jumps) > 0 || of.stale {
+		l.changed(of, key)
+	}
+}
+
+func (l *Live) changed(of *sentBatches, key sender) {
+	of.stale = true
+	l.jumping[key] = of
+}
+
+// jumps are all there are.
+func (l *Live) jumps() (all []gap) {
+	for key, of := range l.jumping {
+		if of.stale {
+			of.jumps, of.stale = jumpsOf(of.list), false
+		}
+		if all = append(all, of.jumps...); len(of.jumps) == 0 {
+			delete(l.jumping, key)
+		}
+	}
+	return all
+}
+
+// jumpsOf finds where numbers of a sender's batches are missing, which are in order.
+func jumpsOf(list []*Batch) (found []gap) {
+	for i := 1; i < len(list); i++ {
+		a, b := list[i-1], list[i]
+		if b.Sequence-a.Sequence <= 1 {
+			continue
+		}
+		g := gap{sender: senderOf(a), Window: Window{min(a.From, b.From), max(a.To, b.To)}, records: b.Sequence - a.Sequence - 1}
+		if before := a.Sent + uint64(a.Len()); b.Sent > before {
+			g.digests = b.Sent - before
+		}
+		found = append(found, g)
+	}
+	return found
 }
 
 // gaps finds which numbers of batches are missing, with the digests that were in them.
@@ -141,66 +211,31 @@ func (s *Store) gaps() []gap {
 }
 
 func (s *Store) findGaps() (found []gap) {
-	bySender := map[sender]*[]*sent{}
-	var list *[]*sent
-	var last sender
-	note := func(b *sent) {
-		if list == nil || b.sender != last { // batches of a sender mostly come one behind the other
-			if list, last = bySender[b.sender], b.sender; list == nil {
-				list = new([]*sent)
-				bySender[last] = list
-			}
+	if s.view {
+		found = slices.Clone(s.jumps)
+	} else {
+		senders := map[sender][]*Batch{}
+		for _, b := range s.Batches {
+			senders[senderOf(b)] = append(senders[senderOf(b)], b)
 		}
-		*list = append(*list, b)
-	}
-	for _, part := range s.sent {
-		for i := range part {
-			note(&part[i])
+		for _, list := range senders {
+			slices.SortFunc(list, bySequence)
+			found = append(found, jumpsOf(list)...)
 		}
 	}
-	if s.sent == nil {
-		for i := range s.Batches {
-			b := sentOf(s.Batches[i])
-			note(&b)
-		}
-	}
-	for _, list := range bySender {
-		found = append(found, s.gapsOf(*list)...)
-	}
-	return found
-}
-
-// gapsOf finds the gaps of one sender, and puts its batches in order.
-func (s *Store) gapsOf(list []*sent) (found []gap) {
-	bySequence := func(a, b *sent) int { return cmp.Compare(a.sequence, b.sequence) }
-	if !slices.IsSortedFunc(list, bySequence) { // as they are if they came as they were sent
-		slices.SortFunc(list, bySequence)
-	}
-	for i := 1; i < len(list); i++ {
-		a, b := list[i-1], list[i]
-		lost := b.sequence - a.sequence
-		// At the edge of what is kept, one between them may have had to make room.
-		if lost <= 1 || s.edge(a.sw, min(a.From, b.From)) {
-			continue
-		}
-		g := gap{sender: a.sender, Window: Window{min(a.From, b.From), max(a.To, b.To)}, records: lost - 1}
-		if before := a.before + a.digests; b.before > before {
-			g.digests = b.before - before
-		}
-		found = append(found, g)
-	}
-	return found
+	// At the edge of what is kept, one between them may have had to make room.
+	return slices.DeleteFunc(found, func(g gap) bool { return s.edge(g.sw, g.From) })
 }
 
 // sum stays at what signed numbers hold: senders choose the terms.
 func sum(a, b uint64) uint64 { return min(min(a, math.MaxInt64)+min(b, math.MaxInt64), math.MaxInt64) }
 
 // missingDigests adds what gaps show to what is known of a measurement.
-func (s *Store) missingDigests(w Window, found map[source]*Missing) {
+func (s *Store) missingDigests(w Window, partition int, found map[source]*Missing) {
 	all := s.gaps()
 	for i := range all {
 		g := &all[i]
-		if !w.Overlaps(g.Window) {
+		if !w.Overlaps(g.Window) || partition != AllPartitions && int(g.partition) != partition {
 			continue
 		}
 		at := source{g.sw, g.partition}

@@ -65,6 +65,8 @@ type Live struct {
 	switches map[uint32]*holding
 	seconds  map[int64]*secondBuckets // the same buckets, by number
 	rules    *rules                   // of the last view; nil: there was none
+	senders  map[sender]*sentBatches  // of digests that are held
+	jumping  map[sender]*sentBatches  // those among them of which a number may be missing
 	bytes    int64
 	agreed   agreements
 	tallies  map[record.Kind]*Tally
@@ -108,10 +110,8 @@ type bucket struct {
 	sw      uint32
 	known   map[identity][]known
 	entries []*entry
-	digests []*entry // of the entries
 	bytes   int64
-	// How many of both are in what views have of the second.
-	viewed, viewedDigests int
+	viewed  int // entries that are in what views have of the second
 }
 
 // bucketBytes is what an empty bucket takes.
@@ -129,7 +129,10 @@ func NewLive(c LiveConfig) (*Live, error) {
 	if c.Ahead == 0 {
 		c.Ahead = DefaultAhead
 	}
-	return &Live{config: c, switches: map[uint32]*holding{}, seconds: map[int64]*secondBuckets{}, tallies: map[record.Kind]*Tally{}, names: newNames(c.Names)}, nil
+	return &Live{
+		config: c, switches: map[uint32]*holding{}, seconds: map[int64]*secondBuckets{}, tallies: map[record.Kind]*Tally{}, names: newNames(c.Names),
+		senders: map[sender]*sentBatches{}, jumping: map[sender]*sentBatches{},
+	}, nil
 }
 
 // Add takes a record that arrives now and says what became of it. body is not kept.
@@ -233,7 +236,7 @@ func (l *Live) put(e *entry, t *Tally) Outcome {
 	s.known[e.identity] = append(s.known[e.identity], e.known)
 	s.entries = append(s.entries, e)
 	if e.batch != nil {
-		s.digests = append(s.digests, e)
+		l.sent(e.batch)
 		t.Digests += uint64(e.batch.Len())
 	}
 	if e.counted() {
@@ -335,6 +338,7 @@ func (l *Live) evict(of *holding, gone *eviction) {
 			l.agreed.remove(e.sw, e.sketch)
 		}
 		if e.batch != nil {
+			l.unsent(e.batch)
 			t.Digests -= uint64(e.batch.Len())
 		}
 	}

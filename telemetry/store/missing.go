@@ -104,54 +104,81 @@ type source struct {
 // Of a view it also reports what was evicted, and of digests which of the records
 // that switches numbered did not come.
 func (s *Store) Missing(of string, w Window) []Missing {
-	list, _ := s.Remember(missingKey{of, w}, func() (any, int64, error) { // which never fails
-		list := s.missing(of, w)
-		return list, int64(cap(list)) * missingBytes, nil
+	return s.missingOnce(missingKey{of, w, AllPartitions})
+}
+
+// MissingDigests is Missing of the digests of one partition, with what may be of it: records that had to make room, and regions that could not be asked.
+func (s *Store) MissingDigests(partition int, w Window) []Missing {
+	return slices.DeleteFunc(s.missingOnce(missingKey{OfDigests, w, partition}), func(m Missing) bool {
+		return int(m.Instance) != partition && m.Evicted == 0 && m.Of != OfRegion
 	})
-	return slices.Clone(list.([]Missing))
 }
 
 // missingKey is what Missing was asked for.
 type missingKey struct {
-	of string
-	w  Window
+	of        string
+	w         Window
+	partition int // of digests
 }
 
 // missingBytes is what a Missing takes.
 const missingBytes = 128
 
-func (s *Store) missing(of string, w Window) []Missing {
+func (s *Store) missingOnce(key missingKey) []Missing {
+	list, _ := s.Remember(key, func() (any, int64, error) { // which never fails
+		list := s.missing(key.of, key.w, key.partition)
+		return list, int64(cap(list)) * missingBytes, nil
+	})
+	return slices.Clone(list.([]Missing))
+}
+
+func (s *Store) missing(of string, w Window, partition int) []Missing {
 	slicesSeen := map[int64]bool{}
 	have := map[source]map[int64]bool{}
 	regular := of != OfFragments && of != OfDigests && of != OfStatuses // one for each slice
 	found := map[source]*Missing{}
-	s.each(func(kind string, o *Origin) {
-		if kind != of {
-			return
-		}
+	at := func(o *Origin) *Missing {
 		from := source{o.Switch, o.Instance}
 		m := found[from]
 		if m == nil {
 			m = &Missing{Switch: s.Name(o.Switch), Of: of, Instance: o.Instance}
-			found[from], have[from] = m, map[int64]bool{}
+			found[from] = m
 		}
-		if !o.Overlaps(w) {
+		return m
+	}
+	lacks := func(o *Origin) {
+		if !o.Overlaps(w) || !o.Partial && o.Missed == 0 {
 			return
 		}
-		if regular {
-			slicesSeen[o.From], have[from][o.From] = true, true
-		}
+		m := at(o)
 		if o.Partial && of != OfStatuses { // which are of a moment
 			m.Partial++
 		}
 		m.Packets = sum(m.Packets, o.Missed)
-	})
+	}
 	switch of {
 	case OfDigests:
-		s.missingDigests(w, found)
-	case OfSamples:
+		for _, b := range s.DigestsWithin(partition, w) {
+			lacks(&b.Origin)
+		}
+		s.missingDigests(w, partition, found)
+	case OfFragments, OfStatuses:
+		s.eachOf(of, lacks)
+	default:
+		s.eachOf(of, func(o *Origin) {
+			from := source{o.Switch, o.Instance}
+			if at(o); have[from] == nil {
+				have[from] = map[int64]bool{}
+			}
+			if o.Overlaps(w) {
+				slicesSeen[o.From], have[from][o.From] = true, true
+				lacks(o)
+			}
+		})
+	}
+	if of == OfSamples {
 		for i := range s.Samples {
-			if x := &s.Samples[i]; x.Surplus|x.Excess != 0 && x.Instance == 0 && x.Overlaps(w) {
+			if x := s.Samples[i]; x.Surplus|x.Excess != 0 && x.Instance == 0 && x.Overlaps(w) {
 				m := found[source{x.Switch, 0}]
 				m.Surplus, m.Excess = sum(m.Surplus, x.Surplus), sum(m.Excess, x.Excess)
 			}
@@ -196,8 +223,7 @@ func (s *Store) missing(of string, w Window) []Missing {
 // namePoints names the measurement points of which something is missing.
 func (s *Store) namePoints(list []Missing) {
 	names := map[source]string{}
-	for i := range s.Points {
-		p := &s.Points[i]
+	for _, p := range s.Points {
 		if at := (source{p.Switch, p.Instance}); names[at] == "" {
 			names[at] = p.At(s.Name(p.Switch))
 		}

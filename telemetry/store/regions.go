@@ -103,7 +103,7 @@ func (w *recordWriter) append(e *entry) error {
 		case e.batch != nil:
 			return e.batch.Append(dst), nil
 		}
-		return append(dst, e.status...), nil
+		return append(dst, e.status.body...), nil
 	})
 	if err != nil {
 		return fmt.Errorf("write records: %w", err) // all of it was a record before
@@ -232,8 +232,11 @@ func (s *Store) restSpans(r *Rest) {
 			x.Last = o.Window
 		}
 	}
-	s.spans(span)
+	for i := range s.elsewhere {
+		span(s.elsewhere[i].of, s.elsewhere[i].Window)
+	}
 	s.each(func(of string, o *Origin) {
+		span(of, o.Window)
 		if of == OfStatuses { // which say themselves of when they are
 			o = &Origin{Switch: o.Switch}
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -104,21 +105,24 @@ func (s *Status) Decode() (*status.Status, error) { return status.Decode(s.body)
 // Store is a network's records. The zero value is empty and ready.
 type Store struct {
 	// Samples, Points and so on are in the order of their slices, then of
-	// switches and instances, once Sort was called.
-	Samples   []Sample
-	Points    []Point
-	Fragments []Fragment
+	// switches and instances, once Sort was called. Several views have the same ones, so they are not changed.
+	Samples   []*Sample
+	Points    []*Point
+	Fragments []*Fragment
 	Batches   []*Batch
-	Statuses  []Status
+	Statuses  []*Status
 	// Sketches has the bodies of the fragments' records.
 	Sketches disketch.Records
 
 	counts Counts
 	known  map[identity][]known
 	names  map[uint32]string
-	// Of a view: the digests' records of all times, and what had to make room.
-	sent     [][]sent
-	entries  [][]*entry // those that were taken
+	// Of a view: its seconds and their extents, what numbers of digests' records are missing, and what had to make room.
+	view     bool
+	seconds  []*secondView // nil: the view is of a window
+	extents  []extent      // nil: the same
+	jumps    []gap         // of all times, also where records had to make room
+	entries  [][]*entry    // those that were taken
 	evicted  []eviction
 	keptFrom int64 // slices before had to make room
 	own      map[uint32]ownEvictions
@@ -126,7 +130,9 @@ type Store struct {
 	ahead    int64 // by how much most switches' clocks are ahead of the collector's, ns
 	memo     *memo // nil: the store may still change
 	// Of a view with partitions of others (With), or of several regions (Regions).
-	elsewhere []span // of records that are not here
+	base      *Store   // has the other partitions; nil: it has none of others
+	fetched   []*Batch // of others
+	elsewhere []span   // of records that are not here
 	heard     []Origin
 	unreached []Missing
 	late      []Missing    // of partitions that the archive alone has
@@ -201,32 +207,25 @@ func (s *Store) put(e *entry) bool {
 func (s *Store) list(e *entry) {
 	switch {
 	case e.sample != nil:
-		s.Samples = append(s.Samples, Sample{e.origin, e.sample, e.surplus, e.excess})
+		s.Samples = append(s.Samples, e.sample)
 	case e.point != nil:
-		s.Points = append(s.Points, *e.point)
+		s.Points = append(s.Points, e.point)
 	case e.batch != nil:
 		s.Batches = append(s.Batches, e.batch)
 	case e.status != nil:
-		s.Statuses = append(s.Statuses, Status{e.origin, e.status})
-	case e.sketch != nil:
-		s.Fragments = append(s.Fragments, fragmentOf(e))
-	}
-}
-
-func fragmentOf(e *entry) Fragment {
-	r := e.sketch
-	return Fragment{
-		Origin: e.origin, ID: r.Fragment, Kind: r.Kind(), Unit: r.Unit, Epoch: r.Epoch, Epochs: r.Epochs, Packets: r.Packets, Seen: r.Seen,
+		s.Statuses = append(s.Statuses, e.status)
+	case e.fragment != nil:
+		s.Fragments = append(s.Fragments, e.fragment)
 	}
 }
 
 // Sort puts the collections in order. Read does it.
 func (s *Store) Sort() {
-	slices.SortStableFunc(s.Samples, func(a, b Sample) int { return a.compare(&b.Origin) })
-	slices.SortStableFunc(s.Points, func(a, b Point) int { return a.compare(&b.Origin) })
-	slices.SortStableFunc(s.Fragments, func(a, b Fragment) int { return a.compare(&b.Origin) })
+	slices.SortStableFunc(s.Samples, func(a, b *Sample) int { return a.compare(&b.Origin) })
+	slices.SortStableFunc(s.Points, func(a, b *Point) int { return a.compare(&b.Origin) })
+	slices.SortStableFunc(s.Fragments, func(a, b *Fragment) int { return a.compare(&b.Origin) })
 	slices.SortStableFunc(s.Batches, (*Batch).compare)
-	slices.SortStableFunc(s.Statuses, func(a, b Status) int { return a.compare(&b.Origin) })
+	slices.SortStableFunc(s.Statuses, func(a, b *Status) int { return a.compare(&b.Origin) })
 }
 
 func (o *Origin) compare(p *Origin) int {
@@ -275,6 +274,9 @@ func (s *Store) find(name string) (uint32, bool) {
 	}
 	return 0, false
 }
+
+// Numbers lists the numbers of all switches of which a record came, sorted.
+func (s *Store) Numbers() []uint32 { return slices.Sorted(maps.Keys(s.names)) }
 
 // Switches lists the names of all switches of which a record came, sorted.
 func (s *Store) Switches() []string {

@@ -118,7 +118,7 @@ func TestRead(t *testing.T) {
 			t.Error("samples are not in order")
 		}
 	}
-	p := &s.Points[0]
+	p := s.Points[0]
 	if cells, err := p.Decode(); err != nil || p.Port() != 1 || !p.Egress() || cells.Packets() != 1 || !cells.Config().Equal(p.Config) || p.From != second {
 		t.Errorf("the point: port %d, egress %t, %+v, %v", p.Port(), p.Egress(), p.Origin, err)
 	}

@@ -45,7 +45,6 @@ func (s *secondBuckets) keep(v *secondView, parts []bucketPart, now *rules) {
 	for i := range parts {
 		p := &parts[i]
 		p.of.viewed = p.begin + len(p.entries)
-		p.of.viewedDigests = p.beginDigests + len(p.digests)
 	}
 }
 
@@ -55,8 +54,9 @@ type secondView struct {
 	removed uint64   // of these
 	rules   *rules   // by which it was made
 	entries []*entry // in order, those that are taken
-	sent    []sent   // of all digests, also those that are left out
 	lists   Store    // of the entries, and what was left out: a view copies these and need not read each entry
+	extents []extent
+	batches *partitions
 }
 
 // rules say which records views leave out.
@@ -132,9 +132,9 @@ type secondPart struct {
 
 // bucketPart is a piece of a bucket's lists, and where it begins.
 type bucketPart struct {
-	of                  *bucket
-	begin, beginDigests int
-	entries, digests    []*entry
+	of      *bucket
+	begin   int
+	entries []*entry
 }
 
 // beginView begins a view, of the seconds in their order; whole has the buckets of all of them.
@@ -146,7 +146,7 @@ func (l *Live) beginView(whole bool) (*Store, []secondPart, *rules) {
 		own: map[uint32]ownEvictions{}, names: make(map[uint32]string, len(l.switches)),
 	}
 	r := l.judge()
-	s.ahead = r.reference
+	s.view, s.ahead, s.jumps = true, r.reference, l.jumps()
 	for sw, of := range l.switches {
 		if of.evicts {
 			s.own[sw] = ownEvictions{of.evicted[:len(of.evicted):len(of.evicted)], (of.floor + 1) << bucketBits}
@@ -168,9 +168,9 @@ func (l *Live) beginView(whole bool) (*Store, []secondPart, *rules) {
 		for _, b := range of.buckets {
 			q := bucketPart{of: b}
 			if p.made != nil {
-				q.begin, q.beginDigests = b.viewed, b.viewedDigests
+				q.begin = b.viewed
 			}
-			if q.entries, q.digests = b.entries[q.begin:], b.digests[q.beginDigests:]; len(q.entries) > 0 {
+			if q.entries = b.entries[q.begin:]; len(q.entries) > 0 {
 				p.buckets = append(p.buckets, q)
 			}
 		}
@@ -212,7 +212,7 @@ func (p *secondPart) extend(r *rules) *secondView {
 	fresh := &v.lists
 	if p.made == nil {
 		v.entries = fresh.collect([]secondPart{*p}, Window{}, r)
-		v.sent, fresh.sent = slices.Concat(fresh.sent...), nil
+		v.index()
 		return v
 	}
 	old := &p.made.lists
@@ -232,14 +232,19 @@ func (p *secondPart) extend(r *rules) *secondView {
 		fresh.list(e)
 	}
 	v.entries = merge(p.made.entries, list, (*entry).compare)
-	v.sent = slices.Concat(append([][]sent{p.made.sent}, fresh.sent...)...)
-	fresh.sent, fresh.left = nil, slices.Concat(old.left, fresh.left)
-	fresh.Samples = merge(old.Samples, fresh.Samples, func(a, b Sample) int { return a.compare(&b.Origin) })
-	fresh.Points = merge(old.Points, fresh.Points, func(a, b Point) int { return a.compare(&b.Origin) })
-	fresh.Fragments = merge(old.Fragments, fresh.Fragments, func(a, b Fragment) int { return a.compare(&b.Origin) })
+	fresh.left = slices.Concat(old.left, fresh.left)
+	fresh.Samples = merge(old.Samples, fresh.Samples, func(a, b *Sample) int { return a.compare(&b.Origin) })
+	fresh.Points = merge(old.Points, fresh.Points, func(a, b *Point) int { return a.compare(&b.Origin) })
+	fresh.Fragments = merge(old.Fragments, fresh.Fragments, func(a, b *Fragment) int { return a.compare(&b.Origin) })
 	fresh.Batches = merge(old.Batches, fresh.Batches, (*Batch).compare)
-	fresh.Statuses = merge(old.Statuses, fresh.Statuses, func(a, b Status) int { return a.compare(&b.Origin) })
+	fresh.Statuses = merge(old.Statuses, fresh.Statuses, func(a, b *Status) int { return a.compare(&b.Origin) })
+	v.index()
 	return v
+}
+
+// index makes what is found out about the second once, for all views.
+func (v *secondView) index() {
+	v.extents, v.batches = extentsOf(&v.lists), byPartition(v.lists.Batches)
 }
 
 // merge merges two sorted lists; of equal elements those of a are first. It changes neither.
@@ -276,17 +281,10 @@ func (s *Store) collect(parts []secondPart, w Window, r *rules) (list []*entry) 
 	})
 }
 
-// pick notes what was sent, and what is left out of the window. It returns the rest.
+// pick notes what is left out of the window. It returns the rest.
 func (s *Store) pick(parts []bucketPart, w Window, r *rules) (list []*entry) {
 	for i := range parts {
 		b := &parts[i]
-		if len(b.digests) > 0 {
-			all := make([]sent, len(b.digests))
-			for i, e := range b.digests {
-				all[i] = sentOf(e.batch)
-			}
-			s.sent = append(s.sent, all)
-		}
 		for _, e := range b.entries {
 			if w != (Window{}) && !e.origin.Overlaps(w) {
 				continue
@@ -315,8 +313,9 @@ func (s *Store) join(all []*secondView) bool {
 		samples, points, fragments = samples+len(o.Samples), points+len(o.Points), fragments+len(o.Fragments)
 		batches, statuses = batches+len(o.Batches), statuses+len(o.Statuses)
 	}
-	s.Samples, s.Points, s.Fragments = make([]Sample, 0, samples), make([]Point, 0, points), make([]Fragment, 0, fragments)
-	s.Batches, s.Statuses = make([]*Batch, 0, batches), make([]Status, 0, statuses)
+	s.Samples, s.Points, s.Fragments = make([]*Sample, 0, samples), make([]*Point, 0, points), make([]*Fragment, 0, fragments)
+	s.Batches, s.Statuses = make([]*Batch, 0, batches), make([]*Status, 0, statuses)
+	s.seconds, s.extents = all, []extent{} // also of nothing it is a view
 	for _, v := range all {
 		o := &v.lists
 		if !s.Sketches.Join(&o.Sketches) {
@@ -328,9 +327,7 @@ func (s *Store) join(all []*secondView) bool {
 		if len(v.entries) > 0 {
 			s.entries = append(s.entries, v.entries)
 		}
-		if len(v.sent) > 0 {
-			s.sent = append(s.sent, v.sent)
-		}
+		s.extents = append(s.extents, v.extents...)
 	}
 	return true
 }

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
@@ -31,7 +33,7 @@ func TestViewTwin(t *testing.T) {
 	for seed := range uint64(4) {
 		r, now := rand.New(rand.NewPCG(seed, 77)), int64(142<<30)
 		l := newLive(t, LiveConfig{Bytes: MinBytes, Now: func() int64 { return now }})
-		taken, extended, left, several := 0, 0, 0, 0
+		taken, extended, left, several, within, gaps := 0, 0, 0, 0, 0, 0
 		for round := range 1500 {
 			b := anyRecord(t, r)
 			switch sw, epoch := uint64(1+r.IntN(4)), uint64(100+r.IntN(40)); r.IntN(8) {
@@ -102,12 +104,53 @@ func TestViewTwin(t *testing.T) {
 				if a, b := got.Missing(of, w), want.Missing(of, w); !reflect.DeepEqual(a, b) {
 					t.Fatalf("missing of %s: %+v, want %+v", of, a, b)
 				}
+				if a, b := got.Of(of), want.Of(of); a != b {
+					t.Fatalf("%s of %v, want %v", of, a, b)
+				}
+			}
+			w := Window{int64(100+r.IntN(40)) << 30, int64(120+r.IntN(25)) << 30}
+			for p := range record.Partitions {
+				overlap := func(list []*Batch) []*Batch {
+					return slices.DeleteFunc(slices.Clone(list), func(b *Batch) bool { return !b.Overlaps(w) })
+				}
+				a, b := overlap(got.DigestsWithin(p, w)), overlap(want.DigestsWithin(p, w))
+				if !slices.Equal(a, b) {
+					t.Fatalf("partition %d: %d batches, want %d", p, len(a), len(b))
+				}
+				within += len(a)
+			}
+			if a, b := sortedGaps(got.gaps()), sortedGaps(gapsAnew(l, want)); !slices.Equal(a, b) {
+				t.Fatalf("gaps %+v, want %+v", a, b)
+			} else {
+				gaps += len(a)
 			}
 		}
-		if taken < 1000 || extended < 100 || left == 0 || several == 0 || l.Counts().Evicted == 0 {
-			t.Errorf("seed %d: %d seconds were taken over, %d extended, %d records left out, %d epochs divided, %+v: it tests little", seed, taken, extended, left, several, l.Counts())
+		if taken < 1000 || extended < 100 || left == 0 || several == 0 || within == 0 || gaps == 0 || l.Counts().Evicted == 0 {
+			t.Errorf("seed %d: %d seconds were taken over, %d extended, %d records left out, %d epochs divided, %d batches, %d gaps, %+v: it tests little",
+				seed, taken, extended, left, several, within, gaps, l.Counts())
 		}
 	}
+}
+
+// gapsAnew finds the gaps of all digests that are held, also those that a view leaves out, at the edges of a view.
+func gapsAnew(l *Live, v *Store) []gap {
+	all := &Store{evicted: v.evicted, own: v.own, keptFrom: v.keptFrom}
+	for _, of := range l.switches {
+		for _, b := range of.buckets {
+			for _, e := range b.entries {
+				if e.batch != nil {
+					all.Batches = append(all.Batches, e.batch)
+				}
+			}
+		}
+	}
+	return all.findGaps()
+}
+
+func sortedGaps(all []gap) []gap {
+	return slices.SortedFunc(slices.Values(all), func(a, b gap) int {
+		return cmp.Or(cmp.Compare(a.sw, b.sw), cmp.Compare(a.partition, b.partition), cmp.Compare(a.boot, b.boot), cmp.Compare(a.From, b.From), cmp.Compare(a.records, b.records), cmp.Compare(a.To, b.To), cmp.Compare(a.digests, b.digests))
+	})
 }
 
 // TestViewOfDisputedSeconds: where fragments of two seconds disagree, which no switch that follows its schedule makes, the view is made of all records.

@@ -30,7 +30,7 @@ func (w Window) Join(v Window) Window {
 func (s *Store) All() Window {
 	all, _ := s.Remember(allKey{}, func() (any, int64, error) { // which never fails
 		var w Window
-		s.spans(func(_ string, o Window) { w = w.Join(o) })
+		s.spans(func(_ string, o Window, _ int64) { w = w.Join(o) })
 		return w, 0, nil
 	})
 	return all.(Window)
@@ -42,7 +42,7 @@ type longestKey struct{}
 
 // Of is the window of all records of some measurements, OfSamples and the like; empty without any.
 func (s *Store) Of(measurements ...string) (w Window) {
-	s.spans(func(of string, o Window) {
+	s.spans(func(of string, o Window, _ int64) {
 		if slices.Contains(measurements, of) {
 			w = w.Join(o)
 		}
@@ -88,9 +88,9 @@ func (s *Store) LastBefore(length time.Duration, now int64) Window {
 	now += s.ahead
 	longest, _ := s.Remember(longestKey{}, func() (any, int64, error) { // of the slices of those that end last; it never fails
 		longest := int64(0)
-		s.spans(func(_ string, o Window) {
+		s.spans(func(_ string, o Window, length int64) {
 			if o.To > w.To-int64(recordsInMaking) {
-				longest = max(longest, o.To-o.From)
+				longest = max(longest, length)
 			}
 		})
 		return longest, 0, nil
@@ -123,20 +123,36 @@ func (s *Sample) kindOf() string {
 }
 
 func (s *Store) each(f func(of string, o *Origin)) {
-	for i := range s.Samples {
-		f(s.Samples[i].kindOf(), &s.Samples[i].Origin)
+	for _, of := range measurements {
+		s.eachOf(of, func(o *Origin) { f(of, o) })
 	}
-	for i := range s.Points {
-		f(OfPoints, &s.Points[i].Origin)
-	}
-	for i := range s.Fragments {
-		f(OfFragments, &s.Fragments[i].Origin)
-	}
-	for i := range s.Batches {
-		f(OfDigests, &s.Batches[i].Origin)
-	}
-	for i := range s.Statuses {
-		f(OfStatuses, &s.Statuses[i].Origin)
+}
+
+// eachOf is each of the records of one measurement.
+func (s *Store) eachOf(of string, f func(o *Origin)) {
+	switch of {
+	case OfSamples, OfFlowSamples:
+		for _, x := range s.Samples {
+			if x.kindOf() == of {
+				f(&x.Origin)
+			}
+		}
+	case OfPoints:
+		for _, x := range s.Points {
+			f(&x.Origin)
+		}
+	case OfFragments:
+		for _, x := range s.Fragments {
+			f(&x.Origin)
+		}
+	case OfDigests:
+		for _, x := range s.Batches {
+			f(&x.Origin)
+		}
+	case OfStatuses:
+		for _, x := range s.Statuses {
+			f(&x.Origin)
+		}
 	}
 }
 
@@ -146,10 +162,18 @@ type span struct {
 	Window
 }
 
-// spans are when the records are, and of records elsewhere when the first and the last ones are.
-func (s *Store) spans(f func(of string, w Window)) {
-	s.each(func(of string, o *Origin) { f(of, o.Window) })
+// spans are when records are, and how long the longest slice is: of a view those of each second together, else each of them. Of records elsewhere it is when the
+// first and the last ones are.
+func (s *Store) spans(f func(of string, w Window, longest int64)) {
+	if s.extents != nil {
+		for i := range s.extents {
+			f(s.extents[i].of, s.extents[i].Window, s.extents[i].longest)
+		}
+	} else {
+		s.each(func(of string, o *Origin) { f(of, o.Window, o.To-o.From) })
+	}
 	for i := range s.elsewhere {
-		f(s.elsewhere[i].of, s.elsewhere[i].Window)
+		x := &s.elsewhere[i]
+		f(x.of, x.Window, x.To-x.From)
 	}
 }

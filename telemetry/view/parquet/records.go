@@ -75,10 +75,10 @@ func columnsOfOrigin(o *store.Origin) originColumns {
 }
 
 // overlapping yields the records of a list that overlap a window.
-func overlapping[T any](list []T, in store.Window, origin func(*T) *store.Origin) iter.Seq[*T] {
-	return func(yield func(*T) bool) {
-		for i := range list {
-			if origin(&list[i]).Overlaps(in) && !yield(&list[i]) {
+func overlapping[T interface{ Overlaps(store.Window) bool }](list []T, in store.Window) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, r := range list {
+			if r.Overlaps(in) && !yield(r) {
 				return
 			}
 		}
@@ -100,7 +100,7 @@ type sampleRow struct {
 
 func samples(s *store.Store, in store.Window) *table {
 	return tableOf("records.samples", func(yield func(sampleRow) bool) {
-		for r := range overlapping(s.Samples, in, func(r *store.Sample) *store.Origin { return &r.Origin }) {
+		for r := range overlapping(s.Samples, in) {
 			row := sampleRow{originColumns: columnsOfOrigin(&r.Origin), Kind: r.Kind.String(), SampledBy: r.Unit.String(), Packets: r.Packets, Bytes: r.Bytes}
 			if len(r.Entries) == 0 && !yield(row) {
 				return
@@ -130,7 +130,7 @@ type intervalRow struct {
 
 func points(s *store.Store, in store.Window) *table {
 	return tableOf("records.points", func(yield func(intervalRow) bool) {
-		for r := range overlapping(s.Points, in, func(r *store.Point) *store.Origin { return &r.Origin }) {
+		for r := range overlapping(s.Points, in) {
 			direction := "in"
 			if r.Egress() {
 				direction = "out"
@@ -155,7 +155,7 @@ type fragmentRow struct {
 
 func fragments(s *store.Store, in store.Window) *table {
 	return tableOf("records.fragments", func(yield func(fragmentRow) bool) {
-		for r := range overlapping(s.Fragments, in, func(r *store.Fragment) *store.Origin { return &r.Origin }) {
+		for r := range overlapping(s.Fragments, in) {
 			unit := "packets"
 			if r.Unit != 0 {
 				unit = "bytes"

@@ -117,21 +117,18 @@ func rowsOf(s *store.Store, kind string, in store.Window) (rows []object) {
 	}
 	switch kind {
 	case "samples":
-		for i := range s.Samples {
-			r := &s.Samples[i]
+		for _, r := range s.Samples {
 			for _, e := range r.Entries {
 				origin(&r.Origin, object{"kind": "nwps", "sampled_by": "bytes", "switch_packets": float64(r.Packets), "switch_bytes": float64(r.Bytes),
 					"rank": float64(e.Rank.Value), "packet_id": float64(e.Rank.ID), "flow": query.FormatKey(e.Key), "packet_bytes": float64(e.Bytes)})
 			}
 		}
 	case "points":
-		for i := range s.Points {
-			r := &s.Points[i]
+		for _, r := range s.Points {
 			origin(&r.Origin, object{"port_number": 1., "direction": "out", "interval": float64(r.From >> 30), "packets": float64(r.Packets), "rows": 4., "columns": 100.})
 		}
 	case "fragments":
-		for i := range s.Fragments {
-			r := &s.Fragments[i]
+		for _, r := range s.Fragments {
 			origin(&r.Origin, object{"kind": "countsketch", "unit": "packets", "epoch": float64(r.From >> 30), "epoch_ns": float64(1 << 30), "packets": float64(r.Packets), "seen_packets": float64(r.Seen)})
 		}
 	case "digests":
