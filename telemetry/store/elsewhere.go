@@ -336,19 +336,18 @@ func (s *Store) Without(parts []Elsewhere, archived func(partition int) bool) *S
 	return u
 }
 
-// With is the store with partitions of others in the place of what it has of them itself. The store must be frozen, and so is what
+// With is the store with partitions of others in the place of what it has of them itself. The store must be frozen and in order, and so is what
 // is returned.
 func (s *Store) With(parts []Elsewhere) *Store {
 	own := *s
 	u := &own
-	theirs := map[int]bool{}
+	u.theirs = partitionSet{}
 	for i := range parts {
-		theirs[parts[i].Partition] = true
+		u.theirs[parts[i].Partition] = true
 	}
-	u.theirs = theirs
 	u.joined = nil
-	gaps := slices.DeleteFunc(slices.Clone(s.gaps()), func(g gap) bool { return theirs[int(g.partition)] })
-	u.left = slices.DeleteFunc(slices.Clone(s.left), func(l left) bool { return l.of == OfDigests && theirs[int(l.origin.Instance)] })
+	gaps := slices.DeleteFunc(slices.Clone(s.gaps()), func(g gap) bool { return u.theirs[g.partition] })
+	u.left = slices.DeleteFunc(slices.Clone(s.left), func(l left) bool { return l.of == OfDigests && u.theirs[l.origin.Instance] })
 	u.names, u.own = maps.Clone(s.names), maps.Clone(s.own)
 	if u.names == nil {
 		u.names = map[uint32]string{}
@@ -375,21 +374,14 @@ func (s *Store) With(parts []Elsewhere) *Store {
 	slices.SortStableFunc(batches, (*Batch).compare)
 	// A page may come twice where a collector left in between.
 	batches = slices.CompactFunc(batches, func(a, b *Batch) bool { return a.compare(b) == 0 && a.Plan == b.Plan && a.Loop == b.Loop })
-	u.base, u.fetched, u.seconds = s, batches, nil
-	u.Batches = s.Batches
+	u.base, u.seconds = s, fetchedSeconds(batches)
 	if slices.ContainsFunc(parts, func(p Elsewhere) bool { return len(s.partition(p.Partition)) > 0 }) {
-		var gone [record.Partitions]bool
-		for partition := range theirs {
-			gone[partition] = true
-		}
-		u.Batches = slices.DeleteFunc(slices.Clone(s.Batches), func(b *Batch) bool { return int(b.Instance) < len(gone) && gone[b.Instance] })
+		u.Batches = slices.DeleteFunc(slices.Clone(s.Batches), func(b *Batch) bool { return u.theirs[b.Instance] })
 	}
-	if s.extents != nil {
+	if s.indexed() || slices.IsSortedFunc(u.Batches, (*Batch).compare) {
 		u.Batches = merge(u.Batches, batches, (*Batch).compare)
-		others := slices.DeleteFunc(slices.Clone(s.extents), func(x extent) bool { return x.of == OfDigests && theirs[int(x.partition)] })
-		u.extents = append(others, batchExtents(batches)...)
 	} else {
-		u.Batches = append(slices.Clip(u.Batches), batches...)
+		u.Batches = slices.Concat(u.Batches, batches)
 		slices.SortStableFunc(u.Batches, (*Batch).compare)
 	}
 	slices.SortFunc(u.unreached, func(a, b Missing) int { return cmp.Compare(a.Instance, b.Instance) })

@@ -171,7 +171,7 @@ func checksum(h *record.Header, body []byte) uint32 {
 // What an entry takes beside its body: itself, and what a Store notes of it; and an entry of
 // a sample. In bytes.
 const (
-	entryBytes       = 640
+	entryBytes       = 704
 	sampleEntryBytes = 96
 )
 

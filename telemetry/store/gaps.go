@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sort"
 )
 
 // eviction is what had to make room at once.
@@ -117,86 +116,162 @@ type gap struct {
 	records, digests uint64
 }
 
-// sentBatches are those of a sender, in the order of their numbers.
+// sentBatches are those of a sender. Mostly they come in the order of their numbers, and those that came first make room first.
 type sentBatches struct {
+	// list has the batches in the order of their numbers, and where stale in that in which they came, with some that had to make room.
 	list  []*Batch
-	jumps []gap // between them
-	stale bool  // jumps is not of list as it is
+	held  int   // of list
+	jumps []gap // between those of list, where it is not stale
+	stale bool
 }
 
-// bySequence orders the batches of a sender.
-func bySequence(a, b *Batch) int { return cmp.Compare(a.Sequence, b.Sequence) }
+// bySequence orders the batches of a sender. Of a number there are several only where they are forged.
+func bySequence(a, b *Batch) int {
+	return cmp.Or(cmp.Compare(a.Sequence, b.Sequence), cmp.Compare(a.From, b.From))
+}
 
 func senderOf(b *Batch) sender { return sender{b.Switch, b.Instance, b.Boot} }
 
-// sent notes a batch of its sender. Mostly it is the next one.
-func (l *Live) sent(b *Batch) {
-	of := l.senders[senderOf(b)]
-	if of == nil {
-		of = new(sentBatches)
-		l.senders[senderOf(b)] = of
-	}
-	n := len(of.list)
-	if n == 0 || of.list[n-1].Sequence < b.Sequence && b.Sequence-of.list[n-1].Sequence == 1 {
-		of.list = append(of.list, b)
-		return
-	}
-	at := sort.Search(n, func(i int) bool { return of.list[i].Sequence > b.Sequence })
-	of.list = slices.Insert(of.list, at, b)
-	l.changed(of, senderOf(b))
-}
+// spare is how many batches more than it holds a stale list may have, beside as many again.
+const spare = 64
 
-// unsent forgets a batch that had to make room. Mostly it is the first one.
-func (l *Live) unsent(b *Batch) {
+// noteSent notes a batch that came.
+func (l *Live) noteSent(b *Batch) {
 	key := senderOf(b)
 	of := l.senders[key]
-	at, _ := slices.BinarySearchFunc(of.list, b, bySequence)
-	at += slices.Index(of.list[at:], b)
-	if at == 0 {
-		of.list[0], of.list = nil, of.list[1:]
-	} else {
-		of.list = slices.Delete(of.list, at, at+1)
+	if of == nil {
+		of = new(sentBatches)
+		l.senders[key] = of
 	}
-	if len(of.list) == 0 {
+	if n := len(of.list); n > 0 && !of.stale {
+		if last := of.list[n-1]; last.Sequence >= b.Sequence {
+			l.spoil(of, key)
+		} else if b.Sequence-last.Sequence > 1 {
+			of.jumps = append(of.jumps, jump(last, b))
+			l.jumping[key] = of
+		}
+	}
+	if of.stale && len(of.list) > 2*of.held+spare { // a new list: a view may be reading this one
+		of.list = heldOf(of.list, l.floorOf(key.sw))
+	}
+	of.list = append(of.list, b)
+	of.held++
+}
+
+// spoil notes that a list is not in order any more.
+func (l *Live) spoil(of *sentBatches, key sender) {
+	of.stale, of.jumps = true, nil
+	delete(l.jumping, key)
+	l.stale[key] = of
+}
+
+// forgetSent forgets a batch that has to make room.
+func (l *Live) forgetSent(b *Batch) {
+	key := senderOf(b)
+	of := l.senders[key]
+	switch of.held--; {
+	case of.held == 0:
 		delete(l.senders, key)
 		delete(l.jumping, key)
-	} else if at > 0 || len(of.jumps) > 0 || of.stale {
-		l.changed(of, key)
+		delete(l.stale, key)
+	case of.stale:
+	case of.list[0] != b:
+		l.spoil(of, key)
+	default:
+		if of.list[1].Sequence-b.Sequence > 1 {
+			if of.jumps = of.jumps[1:]; len(of.jumps) == 0 {
+				delete(l.jumping, key)
+			}
+		}
+		of.list[0], of.list = nil, of.list[1:]
 	}
 }
 
-func (l *Live) changed(of *sentBatches, key sender) {
-	of.stale = true
-	l.jumping[key] = of
+// floorOf is the second up to which the batches of a switch had to make room.
+func (l *Live) floorOf(sw uint32) int64 {
+	floor := int64(math.MinInt64)
+	if l.evicts {
+		floor = l.floor
+	}
+	if of := l.switches[sw]; of != nil && of.evicts {
+		floor = max(floor, of.floor)
+	}
+	return floor
 }
 
-// jumps are all there are.
-func (l *Live) jumps() (all []gap) {
-	for key, of := range l.jumping {
-		if of.stale {
-			of.jumps, of.stale = jumpsOf(of.list), false
+// heldOf is a list without what had to make room.
+func heldOf(list []*Batch, floor int64) []*Batch {
+	held := make([]*Batch, 0, len(list)+1)
+	for _, b := range list {
+		if b.From>>bucketBits > floor {
+			held = append(held, b)
 		}
-		if all = append(all, of.jumps...); len(of.jumps) == 0 {
-			delete(l.jumping, key)
-		}
+	}
+	return held
+}
+
+// allSent is what the numbers of all senders' batches say, at a time.
+type allSent struct {
+	jumps [][]gap
+	stale []staleList // not yet among them
+}
+
+// staleList is a stale list, and what of it is held.
+type staleList struct {
+	sender
+	of    *sentBatches
+	list  []*Batch
+	floor int64
+}
+
+// allSent takes it down. The caller has the lock.
+func (l *Live) allSent() (all allSent) {
+	for _, of := range l.jumping { // to which gaps are appended, and from whose beginning they are taken
+		all.jumps = append(all.jumps, of.jumps[:len(of.jumps):len(of.jumps)])
+	}
+	for key, of := range l.stale {
+		all.stale = append(all.stale, staleList{key, of, of.list, l.floorOf(key.sw)})
 	}
 	return all
 }
 
-// jumpsOf finds where numbers of a sender's batches are missing, which are in order.
+// order puts stale lists in order and finds their jumps, without the lock. They are stale no more, where nothing came or went meanwhile.
+func (l *Live) order(all *allSent) {
+	for i := range all.stale {
+		x := &all.stale[i]
+		list := heldOf(x.list, x.floor)
+		slices.SortStableFunc(list, bySequence)
+		jumps := jumpsOf(list)
+		all.jumps = append(all.jumps, jumps[:len(jumps):len(jumps)])
+		l.mu.Lock()
+		if now := l.stale[x.sender]; now == x.of && now.held == len(list) && len(now.list) == len(x.list) && &now.list[0] == &x.list[0] {
+			now.list, now.jumps, now.stale = list, jumps, false
+			if delete(l.stale, x.sender); len(jumps) > 0 {
+				l.jumping[x.sender] = now
+			}
+		}
+		l.mu.Unlock()
+	}
+	all.stale = nil
+}
+
+// jumpsOf are the jumps between batches of a sender, which are in order.
 func jumpsOf(list []*Batch) (found []gap) {
 	for i := 1; i < len(list); i++ {
-		a, b := list[i-1], list[i]
-		if b.Sequence-a.Sequence <= 1 {
-			continue
+		if list[i].Sequence-list[i-1].Sequence > 1 {
+			found = append(found, jump(list[i-1], list[i]))
 		}
-		g := gap{sender: senderOf(a), Window: Window{min(a.From, b.From), max(a.To, b.To)}, records: b.Sequence - a.Sequence - 1}
-		if before := a.Sent + uint64(a.Len()); b.Sent > before {
-			g.digests = b.Sent - before
-		}
-		found = append(found, g)
 	}
 	return found
+}
+
+// jump is what is missing between two batches of a sender: a gap, unless one between them had to make room.
+func jump(a, b *Batch) gap {
+	g := gap{sender: senderOf(a), Window: Window{min(a.From, b.From), max(a.To, b.To)}, records: b.Sequence - a.Sequence - 1}
+	if before := a.Sent + uint64(a.Len()); b.Sent > before {
+		g.digests = b.Sent - before
+	}
+	return g
 }
 
 // gaps finds which numbers of batches are missing, with the digests that were in them.
@@ -212,14 +287,14 @@ func (s *Store) gaps() []gap {
 
 func (s *Store) findGaps() (found []gap) {
 	if s.view {
-		found = slices.Clone(s.jumps)
+		found = slices.Concat(s.sent.jumps...)
 	} else {
 		senders := map[sender][]*Batch{}
 		for _, b := range s.Batches {
 			senders[senderOf(b)] = append(senders[senderOf(b)], b)
 		}
 		for _, list := range senders {
-			slices.SortFunc(list, bySequence)
+			slices.SortStableFunc(list, bySequence)
 			found = append(found, jumpsOf(list)...)
 		}
 	}

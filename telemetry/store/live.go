@@ -66,7 +66,8 @@ type Live struct {
 	seconds  map[int64]*secondBuckets // the same buckets, by number
 	rules    *rules                   // of the last view; nil: there was none
 	senders  map[sender]*sentBatches  // of digests that are held
-	jumping  map[sender]*sentBatches  // those among them of which a number may be missing
+	jumping  map[sender]*sentBatches  // those among them with jumps
+	stale    map[sender]*sentBatches  // those whose list is stale
 	bytes    int64
 	agreed   agreements
 	tallies  map[record.Kind]*Tally
@@ -114,8 +115,8 @@ type bucket struct {
 	viewed  int // entries that are in what views have of the second
 }
 
-// bucketBytes is what an empty bucket takes.
-const bucketBytes = 1024
+// bucketBytes is what an empty bucket takes, with what views keep of a second.
+const bucketBytes = 1536
 
 // maxSpan bounds a slice, to twice the longest epoch: a forged one would be part of every
 // window.
@@ -131,7 +132,7 @@ func NewLive(c LiveConfig) (*Live, error) {
 	}
 	return &Live{
 		config: c, switches: map[uint32]*holding{}, seconds: map[int64]*secondBuckets{}, tallies: map[record.Kind]*Tally{}, names: newNames(c.Names),
-		senders: map[sender]*sentBatches{}, jumping: map[sender]*sentBatches{},
+		senders: map[sender]*sentBatches{}, jumping: map[sender]*sentBatches{}, stale: map[sender]*sentBatches{},
 	}, nil
 }
 
@@ -236,7 +237,7 @@ func (l *Live) put(e *entry, t *Tally) Outcome {
 	s.known[e.identity] = append(s.known[e.identity], e.known)
 	s.entries = append(s.entries, e)
 	if e.batch != nil {
-		l.sent(e.batch)
+		l.noteSent(e.batch)
 		t.Digests += uint64(e.batch.Len())
 	}
 	if e.counted() {
@@ -338,7 +339,7 @@ func (l *Live) evict(of *holding, gone *eviction) {
 			l.agreed.remove(e.sw, e.sketch)
 		}
 		if e.batch != nil {
-			l.unsent(e.batch)
+			l.forgetSent(e.batch)
 			t.Digests -= uint64(e.batch.Len())
 		}
 	}

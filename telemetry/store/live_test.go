@@ -65,6 +65,7 @@ func (l *Live) check(t testing.TB) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	bytes, held := int64(0), map[record.Kind]*Tally{}
+	sent := map[sender]map[*Batch]bool{}
 	for _, holding := range l.switches {
 		ofSwitch := int64(0)
 		for _, s := range holding.buckets {
@@ -87,6 +88,10 @@ func (l *Live) check(t testing.TB) {
 				k.Bytes += e.bytes
 				if e.batch != nil {
 					k.Digests += uint64(e.batch.Len())
+					if sent[senderOf(e.batch)] == nil {
+						sent[senderOf(e.batch)] = map[*Batch]bool{}
+					}
+					sent[senderOf(e.batch)][e.batch] = true
 				}
 			}
 			if of != s.bytes {
@@ -102,6 +107,7 @@ func (l *Live) check(t testing.TB) {
 	if bytes != l.bytes || bytes > l.config.Bytes {
 		t.Fatalf("%d bytes, counted %d of %d", bytes, l.bytes, l.config.Bytes)
 	}
+	l.checkSent(t, sent)
 	var sum Counts
 	for kind, tally := range l.tallies {
 		c := &tally.Counts
@@ -118,6 +124,45 @@ func (l *Live) check(t testing.TB) {
 	sum.CutOff, sum.Unreadable, sum.Unkeyed = l.counts.CutOff, l.counts.Unreadable, l.counts.Unkeyed
 	if sum != l.counts {
 		t.Fatalf("%+v by kind, %+v in all", sum, l.counts)
+	}
+}
+
+// checkSent fails unless the lists of senders have what is held.
+func (l *Live) checkSent(t testing.TB, sent map[sender]map[*Batch]bool) {
+	t.Helper()
+	if len(sent) != len(l.senders) {
+		t.Fatalf("%d senders, %d with batches", len(l.senders), len(sent))
+	}
+	stale, jumping := 0, 0
+	for key, of := range l.senders {
+		held := heldOf(of.list, l.floorOf(key.sw))
+		for _, b := range held {
+			if !sent[key][b] {
+				t.Fatalf("%+v: batch %d is not held", key, b.Sequence)
+			}
+		}
+		if len(held) != of.held || len(held) != len(sent[key]) || !of.stale && len(held) != len(of.list) || len(of.list) > 2*of.held+spare+len(sent[key]) {
+			t.Fatalf("%+v: %d of %d batches, counted %d, held %d", key, len(held), len(of.list), of.held, len(sent[key]))
+		}
+		if of.stale {
+			stale++
+			if l.stale[key] != of || l.jumping[key] != nil || of.jumps != nil {
+				t.Fatalf("%+v is stale, and its jumps are known", key)
+			}
+			continue
+		}
+		if !slices.IsSortedFunc(of.list, bySequence) || !slices.Equal(of.jumps, jumpsOf(of.list)) {
+			t.Fatalf("%+v: jumps %+v, want %+v", key, of.jumps, jumpsOf(of.list))
+		}
+		if len(of.jumps) > 0 {
+			jumping++
+		}
+		if (l.jumping[key] == of) != (len(of.jumps) > 0) {
+			t.Fatalf("%+v has %d jumps", key, len(of.jumps))
+		}
+	}
+	if stale != len(l.stale) || jumping != len(l.jumping) {
+		t.Fatalf("%d stale lists of %d, %d with jumps of %d", len(l.stale), stale, len(l.jumping), jumping)
 	}
 }
 

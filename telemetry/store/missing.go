@@ -71,10 +71,10 @@ func (s *Store) leave(e *entry, w why) {
 }
 
 // missingLeft adds what was left out to what is known of a measurement.
-func (s *Store) missingLeft(of string, w Window, found map[source]*Missing) {
+func (s *Store) missingLeft(of string, w Window, partition int, found map[source]*Missing) {
 	for i := range s.left {
 		l := &s.left[i]
-		if l.of != of || !l.origin.Overlaps(w) && l.why != leftSkewed { // whose times are not those of the window
+		if l.of != of || partition != AllPartitions && int(l.origin.Instance) != partition || !l.origin.Overlaps(w) && l.why != leftSkewed { // whose times are not those of the window
 			continue
 		}
 		at := source{l.origin.Switch, l.origin.Instance}
@@ -190,7 +190,7 @@ func (s *Store) missing(of string, w Window, partition int) []Missing {
 		}
 	}
 	present := maps.Clone(found)
-	s.missingLeft(of, w, found)
+	s.missingLeft(of, w, partition, found)
 	var list []Missing
 	if n := s.evictedIn(of, w); n != 0 {
 		list = append(list, Missing{Of: of, Evicted: n})

@@ -36,7 +36,7 @@ func (s *Store) Write(out io.Writer, of *Needed) error {
 	before := map[uint32]*entry{} // the last statuses, in the order of time
 	for _, list := range s.entries {
 		for _, e := range list {
-			if e.kind == record.PINT && s.theirs[int(e.instance)] {
+			if e.kind == record.PINT && s.theirs[e.instance] {
 				continue
 			}
 			if e.kind == record.Status && e.origin.To <= of.Window.From {
@@ -426,7 +426,7 @@ func (s *Store) regionsView(all []Gathered) *Store {
 		}
 		u.takeRest(g)
 		for k := range g.Rest.Gaps {
-			if x := &g.Rest.Gaps[k]; !u.theirs[int(x.Partition)] {
+			if x := &g.Rest.Gaps[k]; !u.theirs[x.Partition] {
 				gaps = append(gaps, gap{sender{x.Switch, x.Partition, x.Boot}, x.Window, x.Records, x.Digests})
 			}
 		}

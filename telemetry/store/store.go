@@ -117,12 +117,11 @@ type Store struct {
 	counts Counts
 	known  map[identity][]known
 	names  map[uint32]string
-	// Of a view: its seconds and their extents, what numbers of digests' records are missing, and what had to make room.
-	view     bool
-	seconds  []*secondView // nil: the view is of a window
-	extents  []extent      // nil: the same
-	jumps    []gap         // of all times, also where records had to make room
-	entries  [][]*entry    // those that were taken
+	// Of a view: its seconds, which numbers of digests' records are missing, and what had to make room.
+	view     bool          // sent is used, and Batches not looked at for these numbers
+	seconds  []*secondView // of a view with partitions of others, only theirs; nil: no view, or one of a window or of seconds that disagree
+	sent     allSent
+	entries  [][]*entry // those that were taken
 	evicted  []eviction
 	keptFrom int64 // slices before had to make room
 	own      map[uint32]ownEvictions
@@ -130,13 +129,12 @@ type Store struct {
 	ahead    int64 // by how much most switches' clocks are ahead of the collector's, ns
 	memo     *memo // nil: the store may still change
 	// Of a view with partitions of others (With), or of several regions (Regions).
-	base      *Store   // has the other partitions; nil: it has none of others
-	fetched   []*Batch // of others
-	elsewhere []span   // of records that are not here
+	base      *Store // has the partitions that are not theirs; nil: With did not make the store
+	elsewhere []span // of records that are not here
 	heard     []Origin
 	unreached []Missing
 	late      []Missing    // of partitions that the archive alone has
-	theirs    map[int]bool // partitions whose entries are others', joined
+	theirs    partitionSet // whose entries are others', joined
 	joined    [][]*entry
 	regions   []Missing // what regions lack
 }

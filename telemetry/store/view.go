@@ -55,8 +55,8 @@ type secondView struct {
 	rules   *rules   // by which it was made
 	entries []*entry // in order, those that are taken
 	lists   Store    // of the entries, and what was left out: a view copies these and need not read each entry
-	extents []extent
-	batches *partitions
+	extents []extent // but of digests
+	digests []partitionDigests
 }
 
 // rules say which records views leave out.
@@ -97,7 +97,7 @@ func (r *rules) leaves(e *entry) (why, bool) {
 // the bound.
 //
 // What a view has not, and [Store.Missing] names with its switch: records of a switch whose clock is ahead
-// ([Skewed]), and fragments of another shape than that of most switches ([Disputed]).
+// ([Skewed]), and fragments of another shape than that of most switches ([Disputed]). Nothing may be added to a view.
 func (l *Live) View(w Window) *Store {
 	s, parts, r := l.beginView(w != (Window{}))
 	called := maps.Clone(s.names) // not what records call them: that may be the name of another switch
@@ -117,6 +117,7 @@ func (l *Live) View(w Window) *Store {
 		}
 	}
 	s.names = called
+	l.order(&s.sent)
 	s.Freeze()
 	return s
 }
@@ -146,7 +147,7 @@ func (l *Live) beginView(whole bool) (*Store, []secondPart, *rules) {
 		own: map[uint32]ownEvictions{}, names: make(map[uint32]string, len(l.switches)),
 	}
 	r := l.judge()
-	s.view, s.ahead, s.jumps = true, r.reference, l.jumps()
+	s.view, s.ahead, s.sent = true, r.reference, l.allSent()
 	for sw, of := range l.switches {
 		if of.evicts {
 			s.own[sw] = ownEvictions{of.evicted[:len(of.evicted):len(of.evicted)], (of.floor + 1) << bucketBits}
@@ -242,11 +243,6 @@ func (p *secondPart) extend(r *rules) *secondView {
 	return v
 }
 
-// index makes what is found out about the second once, for all views.
-func (v *secondView) index() {
-	v.extents, v.batches = extentsOf(&v.lists), byPartition(v.lists.Batches)
-}
-
 // merge merges two sorted lists; of equal elements those of a are first. It changes neither.
 func merge[E any](a, b []E, compare func(a, b E) int) []E {
 	if len(b) == 0 {
@@ -315,7 +311,7 @@ func (s *Store) join(all []*secondView) bool {
 	}
 	s.Samples, s.Points, s.Fragments = make([]*Sample, 0, samples), make([]*Point, 0, points), make([]*Fragment, 0, fragments)
 	s.Batches, s.Statuses = make([]*Batch, 0, batches), make([]*Status, 0, statuses)
-	s.seconds, s.extents = all, []extent{} // also of nothing it is a view
+	s.seconds = all
 	for _, v := range all {
 		o := &v.lists
 		if !s.Sketches.Join(&o.Sketches) {
@@ -327,7 +323,6 @@ func (s *Store) join(all []*secondView) bool {
 		if len(v.entries) > 0 {
 			s.entries = append(s.entries, v.entries)
 		}
-		s.extents = append(s.extents, v.extents...)
 	}
 	return true
 }

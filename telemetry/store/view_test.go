@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -249,5 +250,114 @@ func BenchmarkView(b *testing.B) {
 				l.View(w)
 			}
 		})
+	}
+}
+
+// TestAnyOrderOfNumbers: gaps are those of what is held, in whichever order the numbers of batches come, which a hostile sender chooses, and
+// whichever batches make room.
+func TestAnyOrderOfNumbers(t *testing.T) {
+	for seed := range uint64(3) {
+		r, now := rand.New(rand.NewPCG(seed, 78)), int64(400<<30)
+		l := newLive(t, LiveConfig{Bytes: MinBytes, Now: func() int64 { return now }})
+		numbers := []func(slice int64) uint64{
+			func(slice int64) uint64 { return uint64(slice) * 2 },              // each second one is missing
+			func(slice int64) uint64 { return math.MaxUint64 - uint64(slice) }, // downwards
+			func(int64) uint64 { return []uint64{0, 1, math.MaxUint64 - 1, math.MaxUint64}[r.IntN(4)] },
+			func(int64) uint64 { return 7 },
+			func(slice int64) uint64 { return uint64(slice) + uint64(r.IntN(3)) },
+		}
+		gaps := 0
+		for round := range 6000 {
+			slice := int64(100 + round/40 + r.IntN(20))
+			way := r.IntN(len(numbers))
+			h, body, _, err := record.Decode(digestsRecord(t, uint32(1+r.IntN(2)), slice, uint64(1+way), numbers[way](slice), uint64(slice)*10, 10))
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Add(h, body)
+			if round%97 != 0 {
+				continue
+			}
+			l.check(t)
+			v := l.View(Window{})
+			l.check(t)
+			a, b := sortedGaps(v.gaps()), sortedGaps(gapsAnew(l, v))
+			if !slices.Equal(a, b) {
+				t.Fatalf("seed %d, round %d: gaps %+v, want %+v", seed, round, a, b)
+			}
+			gaps += len(a)
+		}
+		if gaps < 1000 || l.Counts().Evicted < 1000 {
+			t.Errorf("seed %d: %d gaps, %+v: it tests little", seed, gaps, l.Counts())
+		}
+	}
+}
+
+// TestWithTwin: a view with partitions of another store knows of times and digests what a store of all records does.
+func TestWithTwin(t *testing.T) {
+	r, now := rand.New(rand.NewPCG(5, 79)), int64(170<<30)
+	for range 30 {
+		mine := partitionSet{}
+		for p := range mine {
+			mine[p] = r.IntN(2) == 0
+		}
+		stores := [3]*Live{} // all, mine, theirs
+		for i := range stores {
+			stores[i] = newLive(t, LiveConfig{Bytes: 64 << 20, Now: func() int64 { return now }})
+		}
+		for range 300 {
+			h, body, _, err := record.Decode(anyRecord(t, r))
+			if r.IntN(2) == 0 {
+				h, body, _, err = record.Decode(digestsRecord(t, uint32(1+r.IntN(4)), int64(100+r.IntN(40)), 1, uint64(r.IntN(1000)), 0, 1))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if stores[0].Add(h, body) != Taken {
+				continue
+			}
+			if h.Kind != record.PINT || mine[h.Instance] {
+				stores[1].Add(h, body)
+			} else {
+				stores[2].Add(h, body)
+			}
+		}
+		w := Window{int64(100+r.IntN(40)) << 30, int64(120+r.IntN(25)) << 30}
+		all, own, other := stores[0].View(Window{}), stores[1].View(Window{}), stores[2].View(Window{})
+		var parts []Elsewhere
+		for p := range mine {
+			if mine[p] {
+				continue
+			}
+			part := Elsewhere{Part: *other.Part(p, w, true), Holder: "other"}
+			b, _, _ := other.AppendPart(nil, PartQuery{Partition: p, Window: w, Most: 1 << 20})
+			if _, err := part.Add(b); err != nil {
+				t.Fatal(err)
+			}
+			parts = append(parts, part)
+		}
+		u := own.With(parts)
+		for _, now := range []int64{0, now - 20<<30, now, now + 60<<30} {
+			if a, b := u.LastBefore(10<<30, now), all.LastBefore(10<<30, now); a != b {
+				t.Fatalf("the last 10 s before %d: %v, want %v", now, a, b)
+			}
+		}
+		if a, b := u.All(), all.All(); a != b {
+			t.Fatalf("all of %v, want %v", a, b)
+		}
+		same := func(a, b *Batch) bool { return a.compare(b) == 0 }
+		overlap := func(list []*Batch) []*Batch {
+			return slices.DeleteFunc(slices.Clone(list), func(b *Batch) bool { return !b.Overlaps(w) })
+		}
+		for p := range record.Partitions + 1 {
+			p-- // from AllPartitions on
+			a, b := overlap(u.DigestsWithin(p, w)), overlap(all.DigestsWithin(p, w))
+			if !slices.EqualFunc(a, b, same) {
+				t.Fatalf("partition %d: %d batches, want %d", p, len(a), len(b))
+			}
+		}
+		if !slices.EqualFunc(overlap(u.Batches), overlap(all.Batches), same) || !slices.IsSortedFunc(u.Batches, (*Batch).compare) {
+			t.Fatal("other batches")
+		}
 	}
 }

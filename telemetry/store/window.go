@@ -165,10 +165,8 @@ type span struct {
 // spans are when records are, and how long the longest slice is: of a view those of each second together, else each of them. Of records elsewhere it is when the
 // first and the last ones are.
 func (s *Store) spans(f func(of string, w Window, longest int64)) {
-	if s.extents != nil {
-		for i := range s.extents {
-			f(s.extents[i].of, s.extents[i].Window, s.extents[i].longest)
-		}
+	if s.indexed() {
+		s.eachExtent(func(x *extent) { f(x.of, x.Window, x.longest) })
 	} else {
 		s.each(func(of string, o *Origin) { f(of, o.Window, o.To-o.From) })
 	}
