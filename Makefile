@@ -142,8 +142,8 @@ test-s3: ## the archive in a real store of S3, versitygw, built from its module;
 # begin none, have nothing for it to find.
 CONCURRENT = grep -qE 'go func|\bgo [a-zA-Z.]+\(|\.Go\(|errgroup|net\.Listen|AfterFunc' "$$dir"/*.go
 # So do these, of one goroutine each, in packages that have others. What the last six start as processes other tests start, too, and so
-# do the goroutines of the first five.
-ALONE = TestEntropies|TestUnevenEpochs|TestDSFig13Holds|TestDSFig14Holds|TestDSFig16Holds|TestFamily|TestHashFamilies|TestSecondWords|TestScatter|TestSpill|TestVariance|TestShims|TestTrie|TestManyCountingRules|TestPassForwards|TestLayerSearch|TestDSOrder|TestTopologyHelps|TestNoWrongPathIsCertain|TestRivals|TestTwin|TestTableTwin|TestRecords|TestFlood|TestDigestsChooseFragments|TestFrequencyByBothSystems|TestObserveIsExact|TestFlowsAreDistinct|TestDrawReachesTheTail|TestZipfTable|TestQuerySelections|TestCollectorLab|TestPintIPID|TestPintIsNotSeen|TestPintTellsTheSketch|TestPintDissector
+# do the goroutines of the first nine.
+ALONE = TestUnevenMemories|TestSomeBurstyFlows|TestLDSFig9Holds|TestLDSFig11Holds|TestEntropies|TestUnevenEpochs|TestDSFig13Holds|TestDSFig14Holds|TestDSFig16Holds|TestFamily|TestHashFamilies|TestSecondWords|TestScatter|TestSpill|TestVariance|TestShims|TestTrie|TestManyCountingRules|TestPassForwards|TestLayerSearch|TestDSOrder|TestTopologyHelps|TestNoWrongPathIsCertain|TestRivals|TestCondenseRead|TestEveryPacketOnce|TestTwin|TestTableTwin|TestRecords|TestFlood|TestDigestsChooseFragments|TestFrequencyByBothSystems|TestObserveIsExact|TestFlowsAreDistinct|TestDrawReachesTheTail|TestZipfTable|TestQuerySelections|TestCollectorLab|TestPintIPID|TestPintIsNotSeen|TestPintTellsTheSketch|TestPintDissector
 .PHONY: race
 race: PACKAGES = ./cmd/weir $(shell $(GO) list -f '{{.ImportPath}} {{.Dir}}' ./... | grep -v -e /cmd/weir' ' -e /internal/doctest' ' | \
 	while read -r package dir; do if $(CONCURRENT); then echo "$$package"; fi; done)
