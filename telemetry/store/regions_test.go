@@ -222,3 +222,26 @@ func TestRestHostile(t *testing.T) {
 		}
 	}
 }
+
+// TestMissingDigestsOfAPartition: an answer about one flow names what may be of its partition: regions that could not be asked and records that
+// made room, and not what other partitions lack.
+func TestMissingDigestsOfAPartition(t *testing.T) {
+	w := Window{0, 100}
+	skewed := func(partition uint16) left {
+		return left{OfDigests, &Origin{Switch: 1, Instance: partition, Window: w}, leftSkewed, 3}
+	}
+	s := &Store{
+		names: map[uint32]string{1: "s1"}, left: []left{skewed(0), skewed(5)}, own: map[uint32]ownEvictions{1: {evicted: []eviction{{Window: w, of: map[string]uint64{OfDigests: 2}}}}},
+		regions:   []Missing{{Of: OfRegion, Region: "north", Unreached: "silent"}},
+		unreached: []Missing{{Of: OfDigests, Instance: 4, Unreached: "away"}, {Of: OfDigests, Instance: 5, Unreached: "away"}},
+	}
+	want := []Missing{
+		{Switch: "s1", Of: OfDigests, Evicted: 2},
+		{Switch: "s1", Of: OfDigests, Instance: 5, Skewed: 3},
+		{Of: OfDigests, Instance: 5, Unreached: "away"},
+		{Of: OfRegion, Region: "north", Unreached: "silent"},
+	}
+	if got := s.MissingDigests(5, w); !slices.Equal(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+}
