@@ -49,7 +49,10 @@ func TestLayerSearch(t *testing.T) {
 //
 //	go test -run - -bench LayerSearch -benchtime 1x -v ./bench/paper
 func BenchmarkLayerSearch(b *testing.B) {
-	ctx, o := context.Background(), Options{Seed: 1, Data: dataDir(b)}
+	ctx, o, steps := context.Background(), Options{Seed: 1, Data: dataDir(b)}, 120
+	if testing.Short() {
+		o.Quick, steps = true, 2
+	}
 	networks, err := fig10Networks(o)
 	if err != nil {
 		b.Fatal(err)
@@ -65,7 +68,7 @@ func BenchmarkLayerSearch(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
-				layers, cost, err := layerSearch(ctx, o, c.xors, 120, c.cost)
+				layers, cost, err := layerSearch(ctx, o, c.xors, steps, c.cost)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -79,7 +82,7 @@ func BenchmarkLayerSearch(b *testing.B) {
 // BenchmarkLinkShare tries shares of Baseline and probabilities of XOR for the
 // decoder that knows the links, on the longest paths.
 func BenchmarkLinkShare(b *testing.B) {
-	o := Options{Seed: 1, Data: dataDir(b)}
+	o := Options{Seed: 1, Data: dataDir(b), Quick: testing.Short()}
 	networks, err := fig10Networks(o)
 	if err != nil {
 		b.Fatal(err)

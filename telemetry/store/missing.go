@@ -156,15 +156,13 @@ func (s *Store) missing(of string, w Window, partition int) []Missing {
 		}
 		m.Packets = sum(m.Packets, o.Missed)
 	}
-	switch of {
-	case OfDigests:
+	switch {
+	case of == OfDigests:
 		for _, b := range s.DigestsWithin(partition, w) {
 			lacks(&b.Origin)
 		}
 		s.missingDigests(w, partition, found)
-	case OfFragments, OfStatuses:
-		s.eachOf(of, lacks)
-	default:
+	case regular:
 		s.eachOf(of, func(o *Origin) {
 			from := source{o.Switch, o.Instance}
 			if at(o); have[from] == nil {
@@ -175,6 +173,8 @@ func (s *Store) missing(of string, w Window, partition int) []Missing {
 				lacks(o)
 			}
 		})
+	default:
+		s.eachOf(of, lacks)
 	}
 	if of == OfSamples {
 		for i := range s.Samples {
