@@ -46,6 +46,7 @@ const (
 // tally is what became of the questions of a kind in a phase.
 type tally struct {
 	ms      []float64
+	rightMs []float64 // of those that are right
 	right   int
 	none    int // no answer yet: no record, or not certain
 	wrong   int
@@ -131,11 +132,15 @@ func (a *asked) ask(ctx context.Context, r *rand.Rand, kind, collector int) {
 		return
 	}
 	t.ms = append(t.ms, ms)
+	before := t.right
 	switch x := answer.(type) {
 	case *query.PathAnswer:
 		t.path(x, row)
 	case *query.HeavyHitters:
 		t.heavy(x, rows)
+	}
+	if t.right > before {
+		t.rightMs = append(t.rightMs, ms)
 	}
 }
 

@@ -137,11 +137,12 @@ func (r *run) questionRows(b *bench.Result, kind int) {
 	name, all := askNames[kind], tally{}
 	for p := range phases {
 		t := &r.asked.tally[kind][p]
-		all.ms = append(all.ms, t.ms...)
+		all.ms, all.rightMs = append(all.ms, t.ms...), append(all.rightMs, t.rightMs...)
 		all.right, all.none, all.wrong, all.refused = all.right+t.right, all.none+t.none, all.wrong+t.wrong, all.refused+t.refused
 	}
 	b.AddAgainst(name+"_ms", "ms", median(all.ms), most[kind], fmt.Sprintf("median of %d answers over the API, all phases; reference: the goal", len(all.ms)), bench.Lower)
 	b.Add(name+"_ms.p90", "ms", quantile(all.ms, 0.9), "of the same", bench.Lower)
+	b.Add(name+"_ms.right", "ms", median(all.rightMs), fmt.Sprintf("median of the %d that are right and complete", len(all.rightMs)), bench.Lower)
 	for p := range phases {
 		t := &r.asked.tally[kind][p]
 		what := fmt.Sprintf("median of %d; %d right, %d incomplete, %d wrong, %d refused", len(t.ms), t.right, t.none, t.wrong, t.refused)
