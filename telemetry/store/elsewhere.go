@@ -337,7 +337,7 @@ func (s *Store) Without(parts []Elsewhere, archived func(partition int) bool) *S
 }
 
 // With is the store with partitions of others in the place of what it has of them itself. The store must be frozen and in order, and so is what
-// is returned.
+// is returned; it must not come from With itself.
 func (s *Store) With(parts []Elsewhere) *Store {
 	own := *s
 	u := &own

@@ -116,74 +116,92 @@ type gap struct {
 	records, digests uint64
 }
 
+// sent is what the numbers of a batch say: not the batch itself, whose memory is not kept for it.
+type sent struct {
+	Window
+	sequence uint64
+	before   uint64 // digests that were sent before
+	digests  uint64
+}
+
+func sentOf(b *Batch) sent { return sent{b.Window, b.Sequence, b.Sent, uint64(b.Len())} }
+
+// compare orders the batches of a sender. Of a number there are several only where they are forged.
+func (s sent) compare(o sent) int {
+	return cmp.Or(cmp.Compare(s.sequence, o.sequence), cmp.Compare(s.From, o.From))
+}
+
+func senderOf(b *Batch) sender { return sender{b.Switch, b.Instance, b.Boot} }
+
 // sentBatches are those of a sender. Mostly they come in the order of their numbers, and those that came first make room first.
 type sentBatches struct {
-	// list has the batches in the order of their numbers, and where stale in that in which they came, with some that had to make room.
-	list  []*Batch
+	// list has the batches in the order of their numbers. A stale one is not in order, and has some that had to make room.
+	list  []sent
 	held  int   // of list
 	jumps []gap // between those of list, where it is not stale
 	stale bool
 }
-
-// bySequence orders the batches of a sender. Of a number there are several only where they are forged.
-func bySequence(a, b *Batch) int {
-	return cmp.Or(cmp.Compare(a.Sequence, b.Sequence), cmp.Compare(a.From, b.From))
-}
-
-func senderOf(b *Batch) sender { return sender{b.Switch, b.Instance, b.Boot} }
 
 // spare is how many batches more than it holds a stale list may have, beside as many again.
 const spare = 64
 
 // noteSent notes a batch that came.
 func (l *Live) noteSent(b *Batch) {
-	key := senderOf(b)
+	key, x := senderOf(b), sentOf(b)
 	of := l.senders[key]
 	if of == nil {
 		of = new(sentBatches)
 		l.senders[key] = of
 	}
 	if n := len(of.list); n > 0 && !of.stale {
-		if last := of.list[n-1]; last.Sequence >= b.Sequence {
+		if last := of.list[n-1]; last.sequence >= x.sequence {
 			l.spoil(of, key)
-		} else if b.Sequence-last.Sequence > 1 {
-			of.jumps = append(of.jumps, jump(last, b))
-			l.jumping[key] = of
+		} else if x.sequence-last.sequence > 1 {
+			of.jumps = append(of.jumps, jump(key, last, x))
+			l.jumping[key], l.jumped = of, nil
 		}
 	}
-	if of.stale && len(of.list) > 2*of.held+spare { // a new list: a view may be reading this one
-		of.list = heldOf(of.list, l.floorOf(key.sw))
-	}
-	of.list = append(of.list, b)
+	of.list = append(of.list, x)
 	of.held++
 }
 
 // spoil notes that a list is not in order any more.
 func (l *Live) spoil(of *sentBatches, key sender) {
 	of.stale, of.jumps = true, nil
-	delete(l.jumping, key)
+	l.noJumps(key)
 	l.stale[key] = of
 }
 
-// forgetSent forgets a batch that has to make room.
+func (l *Live) noJumps(key sender) {
+	if l.jumping[key] != nil {
+		delete(l.jumping, key)
+		l.jumped = nil
+	}
+}
+
+// forgetSent forgets a batch that has to make room; floorOf has its second already.
 func (l *Live) forgetSent(b *Batch) {
 	key := senderOf(b)
 	of := l.senders[key]
-	switch of.held--; {
+	of.held--
+	switch first := of.list[0]; {
 	case of.held == 0:
 		delete(l.senders, key)
-		delete(l.jumping, key)
 		delete(l.stale, key)
+		l.noJumps(key)
 	case of.stale:
-	case of.list[0] != b:
+	case first.sequence != b.Sequence || first.From != b.From:
 		l.spoil(of, key)
 	default:
-		if of.list[1].Sequence-b.Sequence > 1 {
-			if of.jumps = of.jumps[1:]; len(of.jumps) == 0 {
-				delete(l.jumping, key)
+		if of.list[1].sequence-first.sequence > 1 {
+			if of.jumps, l.jumped = of.jumps[1:], nil; len(of.jumps) == 0 {
+				l.noJumps(key)
 			}
 		}
-		of.list[0], of.list = nil, of.list[1:]
+		of.list = of.list[1:]
+	}
+	if of.stale && len(of.list) > 2*of.held+spare { // a new list: a view may be reading this one
+		of.list = heldOf(of.list, l.floorOf(key.sw))
 	}
 }
 
@@ -200,11 +218,11 @@ func (l *Live) floorOf(sw uint32) int64 {
 }
 
 // heldOf is a list without what had to make room.
-func heldOf(list []*Batch, floor int64) []*Batch {
-	held := make([]*Batch, 0, len(list)+1)
-	for _, b := range list {
-		if b.From>>bucketBits > floor {
-			held = append(held, b)
+func heldOf(list []sent, floor int64) []sent {
+	held := make([]sent, 0, len(list)+1)
+	for _, x := range list {
+		if x.From>>bucketBits > floor {
+			held = append(held, x)
 		}
 	}
 	return held
@@ -220,17 +238,22 @@ type allSent struct {
 type staleList struct {
 	sender
 	of    *sentBatches
-	list  []*Batch
+	list  []sent
 	floor int64
 }
 
 // allSent takes it down. The caller has the lock.
 func (l *Live) allSent() (all allSent) {
-	for _, of := range l.jumping { // to which gaps are appended, and from whose beginning they are taken
-		all.jumps = append(all.jumps, of.jumps[:len(of.jumps):len(of.jumps)])
+	if len(l.jumping) > 0 && l.jumped == nil {
+		for _, of := range l.jumping { // to which gaps are appended, and from whose beginning they are taken
+			l.jumped = append(l.jumped, of.jumps[:len(of.jumps):len(of.jumps)])
+		}
 	}
-	for key, of := range l.stale {
-		all.stale = append(all.stale, staleList{key, of, of.list, l.floorOf(key.sw)})
+	all.jumps = l.jumped[:len(l.jumped):len(l.jumped)]
+	if len(l.stale) > 0 {
+		for key, of := range l.stale {
+			all.stale = append(all.stale, staleList{key, of, of.list, l.floorOf(key.sw)})
+		}
 	}
 	return all
 }
@@ -240,14 +263,14 @@ func (l *Live) order(all *allSent) {
 	for i := range all.stale {
 		x := &all.stale[i]
 		list := heldOf(x.list, x.floor)
-		slices.SortStableFunc(list, bySequence)
-		jumps := jumpsOf(list)
+		slices.SortFunc(list, sent.compare)
+		jumps := jumpsOf(x.sender, list)
 		all.jumps = append(all.jumps, jumps[:len(jumps):len(jumps)])
 		l.mu.Lock()
 		if now := l.stale[x.sender]; now == x.of && now.held == len(list) && len(now.list) == len(x.list) && &now.list[0] == &x.list[0] {
 			now.list, now.jumps, now.stale = list, jumps, false
 			if delete(l.stale, x.sender); len(jumps) > 0 {
-				l.jumping[x.sender] = now
+				l.jumping[x.sender], l.jumped = now, nil
 			}
 		}
 		l.mu.Unlock()
@@ -256,20 +279,20 @@ func (l *Live) order(all *allSent) {
 }
 
 // jumpsOf are the jumps between batches of a sender, which are in order.
-func jumpsOf(list []*Batch) (found []gap) {
+func jumpsOf(of sender, list []sent) (found []gap) {
 	for i := 1; i < len(list); i++ {
-		if list[i].Sequence-list[i-1].Sequence > 1 {
-			found = append(found, jump(list[i-1], list[i]))
+		if list[i].sequence-list[i-1].sequence > 1 {
+			found = append(found, jump(of, list[i-1], list[i]))
 		}
 	}
 	return found
 }
 
 // jump is what is missing between two batches of a sender: a gap, unless one between them had to make room.
-func jump(a, b *Batch) gap {
-	g := gap{sender: senderOf(a), Window: Window{min(a.From, b.From), max(a.To, b.To)}, records: b.Sequence - a.Sequence - 1}
-	if before := a.Sent + uint64(a.Len()); b.Sent > before {
-		g.digests = b.Sent - before
+func jump(of sender, a, b sent) gap {
+	g := gap{sender: of, Window: Window{min(a.From, b.From), max(a.To, b.To)}, records: b.sequence - a.sequence - 1}
+	if before := a.before + a.digests; b.before > before {
+		g.digests = b.before - before
 	}
 	return g
 }
@@ -289,13 +312,13 @@ func (s *Store) findGaps() (found []gap) {
 	if s.view {
 		found = slices.Concat(s.sent.jumps...)
 	} else {
-		senders := map[sender][]*Batch{}
+		senders := map[sender][]sent{}
 		for _, b := range s.Batches {
-			senders[senderOf(b)] = append(senders[senderOf(b)], b)
+			senders[senderOf(b)] = append(senders[senderOf(b)], sentOf(b))
 		}
-		for _, list := range senders {
-			slices.SortStableFunc(list, bySequence)
-			found = append(found, jumpsOf(list)...)
+		for of, list := range senders {
+			slices.SortFunc(list, sent.compare)
+			found = append(found, jumpsOf(of, list)...)
 		}
 	}
 	// At the edge of what is kept, one between them may have had to make room.

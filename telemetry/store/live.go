@@ -67,6 +67,7 @@ type Live struct {
 	rules    *rules                   // of the last view; nil: there was none
 	senders  map[sender]*sentBatches  // of digests that are held
 	jumping  map[sender]*sentBatches  // those among them with jumps
+	jumped   [][]gap                  // of jumping; nil: to be made
 	stale    map[sender]*sentBatches  // those whose list is stale
 	bytes    int64
 	agreed   agreements
@@ -298,18 +299,18 @@ func (l *Live) makeRoom() {
 		if holders > 1 && largest.bytes > share {
 			number := largest.oldest[0].number
 			gone := eviction{Window: Window{number << bucketBits, (number + 1) << bucketBits}, of: map[string]uint64{}}
+			largest.floor, largest.evicts = max(largest.floor, number), true // before it is empty, and forgotten
 			l.evict(largest, &gone)
-			largest.floor, largest.evicts = max(largest.floor, number), true
 			largest.evicted = remember(largest.evicted, gone, maxOwnEvictions)
 			continue
 		}
 		gone := eviction{Window: Window{oldest << bucketBits, (oldest + 1) << bucketBits}, of: map[string]uint64{}}
+		l.floor, l.evicts = max(l.floor, oldest), true
 		for _, of := range l.switches {
 			if len(of.oldest) != 0 && of.oldest[0].number == oldest {
 				l.evict(of, &gone)
 			}
 		}
-		l.floor, l.evicts = max(l.floor, oldest), true
 		l.evicted = remember(l.evicted, gone, maxEvictions)
 	}
 }

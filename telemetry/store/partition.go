@@ -136,7 +136,7 @@ func (s *Store) partition(partition int) []*Batch {
 	return list.([]*Batch)
 }
 
-// inSeconds appends the batches of a partition of the seconds of which some overlap a window.
+// inSeconds are the batches of a partition of the seconds of which some overlap a window.
 func (s *Store) inSeconds(partition int, w Window) (list []*Batch) {
 	for _, v := range s.seconds {
 		for i := range v.digests {

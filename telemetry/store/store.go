@@ -119,7 +119,7 @@ type Store struct {
 	names  map[uint32]string
 	// Of a view: its seconds, which numbers of digests' records are missing, and what had to make room.
 	view     bool          // sent is used, and Batches not looked at for these numbers
-	seconds  []*secondView // of a view with partitions of others, only theirs; nil: no view, or one of a window or of seconds that disagree
+	seconds  []*secondView // of a view with partitions of others, only theirs; nil: no view, one of a window or of seconds that disagree, or nothing is theirs
 	sent     allSent
 	entries  [][]*entry // those that were taken
 	evicted  []eviction

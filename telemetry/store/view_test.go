@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirswitch/weir/telemetry/disketch"
+	"github.com/weirswitch/weir/telemetry/pint"
 	"github.com/weirswitch/weir/telemetry/record"
 )
 
@@ -296,6 +297,7 @@ func TestAnyOrderOfNumbers(t *testing.T) {
 // TestWithTwin: a view with partitions of another store knows of times and digests what a store of all records does.
 func TestWithTwin(t *testing.T) {
 	r, now := rand.New(rand.NewPCG(5, 79)), int64(170<<30)
+	replaced, both := 0, 0
 	for range 30 {
 		mine := partitionSet{}
 		for p := range mine {
@@ -305,10 +307,10 @@ func TestWithTwin(t *testing.T) {
 		for i := range stores {
 			stores[i] = newLive(t, LiveConfig{Bytes: 64 << 20, Now: func() int64 { return now }})
 		}
-		for range 300 {
+		for i := range 300 {
 			h, body, _, err := record.Decode(anyRecord(t, r))
 			if r.IntN(2) == 0 {
-				h, body, _, err = record.Decode(digestsRecord(t, uint32(1+r.IntN(4)), int64(100+r.IntN(40)), 1, uint64(r.IntN(1000)), 0, 1))
+				h, body, _, err = record.Decode(flowRecord(t, uint32(1+r.IntN(4)), uint16(r.IntN(100)), int64(100+r.IntN(40)), 1<<(30+3*r.IntN(2)), uint64(i)))
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -320,6 +322,17 @@ func TestWithTwin(t *testing.T) {
 				stores[1].Add(h, body)
 			} else {
 				stores[2].Add(h, body)
+			}
+		}
+		// What it had of theirs is not in the answer.
+		for p := range uint16(100) {
+			h, body, _, err := record.Decode(flowRecord(t, 4, p, int64(100+r.IntN(40)), 1<<30, 1000))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !mine[h.Instance] {
+				stores[1].Add(h, body)
+				replaced++
 			}
 		}
 		w := Window{int64(100+r.IntN(40)) << 30, int64(120+r.IntN(25)) << 30}
@@ -337,7 +350,7 @@ func TestWithTwin(t *testing.T) {
 			parts = append(parts, part)
 		}
 		u := own.With(parts)
-		for _, now := range []int64{0, now - 20<<30, now, now + 60<<30} {
+		for _, now := range []int64{0, now - 20<<30, all.All().To + 16e9, all.All().To + 20e9, all.All().To + 30e9, now, now + 60<<30} {
 			if a, b := u.LastBefore(10<<30, now), all.LastBefore(10<<30, now); a != b {
 				t.Fatalf("the last 10 s before %d: %v, want %v", now, a, b)
 			}
@@ -355,9 +368,156 @@ func TestWithTwin(t *testing.T) {
 			if !slices.EqualFunc(a, b, same) {
 				t.Fatalf("partition %d: %d batches, want %d", p, len(a), len(b))
 			}
+			if p == AllPartitions {
+				continue
+			}
+			unnamed := func(list []Missing) []Missing { // the records of a switch have several names here
+				for i := range list {
+					list[i].Switch = ""
+				}
+				slices.SortFunc(list, func(a, b Missing) int { return cmp.Or(cmp.Compare(a.Packets, b.Packets), cmp.Compare(a.Lost, b.Lost)) })
+				return list
+			}
+			if x, y := unnamed(u.MissingDigests(p, w)), unnamed(all.MissingDigests(p, w)); !slices.Equal(x, y) {
+				t.Fatalf("partition %d lacks %+v, want %+v", p, x, y)
+			}
+			if len(a) > 0 && !mine[p] {
+				both++
+			}
 		}
 		if !slices.EqualFunc(overlap(u.Batches), overlap(all.Batches), same) || !slices.IsSortedFunc(u.Batches, (*Batch).compare) {
 			t.Fatal("other batches")
 		}
+	}
+	if replaced < 100 || both < 100 {
+		t.Errorf("%d batches were replaced, %d partitions fetched: it tests little", replaced, both)
+	}
+}
+
+// flowRecord is of a digest of a flow by its source port, which says its partition.
+func flowRecord(t testing.TB, sw uint32, port uint16, slice, span int64, sequence uint64) []byte {
+	k := pint.FlowKey{Version: 4, Proto: 6, SrcPort: port}
+	b := &pint.DigestBatch{Boot: 9, Sequence: sequence, Sent: sequence, Plan: 5}
+	b.Records = append(b.Records, pint.Record{Flow: k, ID: sequence, Digest: uint64(sw), TimeNs: uint64(slice << 30), Plan: 5, Hops: 2})
+	h := record.Header{Kind: record.PINT, Switch: sw, Name: "d", Instance: uint16(k.Partition(record.Partitions)), Plan: 5, Start: slice << 30, Span: span}
+	return envelope(t, h, func(dst []byte) ([]byte, error) { return pint.AppendDigests(dst, b), nil })
+}
+
+// TestStaleListIsBounded: what had to make room of a sender whose numbers come in no order is forgotten, though no view and no other batch comes.
+func TestStaleListIsBounded(t *testing.T) {
+	l := newLive(t, LiveConfig{Bytes: MinBytes})
+	add := func(b []byte) {
+		h, body, _, err := record.Decode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := l.Add(h, body); o != Taken {
+			t.Fatal(o)
+		}
+	}
+	add(flowRecord(t, 9, 1, 500, 1<<30, 5000))
+	for i := range int64(400) {
+		add(flowRecord(t, 9, 1, 100+i/4, 1<<30+i, uint64(4000-i)))
+	}
+	of := l.senders[sender{9, uint16((&pint.FlowKey{Version: 4, Proto: 6, SrcPort: 1}).Partition(record.Partitions)), 9}]
+	if !of.stale || of.held != 401 {
+		t.Fatalf("%d batches, stale %t", of.held, of.stale)
+	}
+	for i := range int64(3000) { // of another sender of the switch, for which these make room
+		add(flowRecord(t, 9, 2, 300+i/20, 1<<30+i, uint64(i)))
+	}
+	l.check(t)
+	if of.held > 1 || len(of.list) > 2+spare {
+		t.Errorf("%d of %d batches are held", of.held, len(of.list))
+	}
+}
+
+// TestOrderBesideRecords: a view finds the gaps of its time while records come and make room, and what it put in order is of use only if none did.
+func TestOrderBesideRecords(t *testing.T) {
+	key := sender{1, uint16((&pint.FlowKey{Version: 4, Proto: 6, SrcPort: 1}).Partition(record.Partitions)), 9}
+	begin := func() (*Live, func(slice int64, sequence uint64)) {
+		l := newLive(t, LiveConfig{Bytes: MinBytes})
+		add := func(slice int64, sequence uint64) {
+			h, body, _, err := record.Decode(flowRecord(t, 1, 1, slice, 1<<30, sequence))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o := l.Add(h, body); o != Taken {
+				t.Fatal(o)
+			}
+		}
+		for i, n := range []uint64{1, 9, 5, 3, 20, 18} {
+			add(int64(100+i), n)
+		}
+		return l, add
+	}
+	evict := func(l *Live) {
+		of := l.switches[1]
+		number := of.oldest[0].number
+		l.floor, l.evicts = number, true
+		gone := eviction{of: map[string]uint64{}}
+		l.evict(of, &gone)
+	}
+	for name, between := range map[string]func(l *Live, add func(int64, uint64)){
+		"nothing":                func(*Live, func(int64, uint64)) {},
+		"one came":               func(_ *Live, add func(int64, uint64)) { add(110, 7) },
+		"one went":               func(l *Live, _ func(int64, uint64)) { evict(l) },
+		"one went, and one came": func(l *Live, add func(int64, uint64)) { evict(l); add(110, 7) },
+		"all went, and as many came": func(l *Live, add func(int64, uint64)) {
+			for range 6 {
+				evict(l)
+			}
+			for i, n := range []uint64{1, 9, 5, 3, 20, 18} {
+				add(int64(120+i), n)
+			}
+		},
+		"another view, and disorder": func(l *Live, add func(int64, uint64)) {
+			l.View(Window{})
+			add(110, 7)
+		},
+	} {
+		l, add := begin()
+		s, _, _ := l.beginView(false)
+		want := sortedGaps(gapsAnew(l, s))
+		between(l, add)
+		l.order(&s.sent)
+		if got := sortedGaps(s.findGaps()); !slices.Equal(got, want) || len(want) == 0 {
+			t.Errorf("%s: gaps %+v, want %+v", name, got, want)
+		}
+		l.mu.Lock()
+		of := l.senders[key]
+		l.mu.Unlock()
+		if of.stale != (name != "nothing") {
+			t.Errorf("%s: stale %t", name, of.stale)
+		}
+		v := l.View(Window{})
+		if got, want := sortedGaps(v.gaps()), sortedGaps(gapsAnew(l, v)); !slices.Equal(got, want) {
+			t.Errorf("%s, later: gaps %+v, want %+v", name, got, want)
+		}
+		if of := l.senders[key]; !slices.IsSortedFunc(of.list, sent.compare) || of.held != len(of.list) || !slices.Equal(of.jumps, jumpsOf(key, of.list)) {
+			t.Errorf("%s, later: %+v", name, of)
+		}
+	}
+}
+
+// TestFloodOfASecondIsNamed: a switch that held more than its share, all of it of one second, is remembered as having made room.
+func TestFloodOfASecondIsNamed(t *testing.T) {
+	l := newLive(t, LiveConfig{Bytes: MinBytes})
+	add := func(sw uint32, slice int64, i uint64) Outcome {
+		h, body, _, err := record.Decode(flowRecord(t, sw, uint16(i), slice, 1<<30, i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.Add(h, body)
+	}
+	for sw := range uint32(12) {
+		add(1+sw, 100, 1)
+	}
+	for i := uint64(0); l.Counts().Evicted == 0; i++ {
+		add(99, 100, i)
+	}
+	missing := slices.ContainsFunc(l.View(Window{}).Missing(OfDigests, Window{100 << 30, 101 << 30}), func(m Missing) bool { return m.Switch == "99" && m.Evicted > 100 })
+	if o := add(99, 100, 1<<40); !missing || o != Late {
+		t.Errorf("named %t, the next record is %v", missing, o)
 	}
 }

@@ -162,7 +162,7 @@ type span struct {
 	Window
 }
 
-// spans are when records are, and how long the longest slice is: of a view those of each second together, else each of them. Of records elsewhere it is when the
+// spans are when records are, and how long the longest slice is: of a view those that begin in the same second together, else each of them. Of records elsewhere it is when the
 // first and the last ones are.
 func (s *Store) spans(f func(of string, w Window, longest int64)) {
 	if s.indexed() {

@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"os"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -180,7 +179,7 @@ func (s *s3) put(ctx context.Context, name string, staged *os.File) error {
 	_, err = s.client.PutObject(ctx, s.bucket, s.prefix+name, io.NewSectionReader(staged, 0, info.Size()), info.Size(), minio.PutObjectOptions{
 		ContentType: "application/vnd.apache.parquet", DisableMultipart: true, SendContentMd5: true,
 	})
-	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+	if answer := (minio.ErrorResponse{}); err != nil && ctx.Err() == nil && !errors.As(err, &answer) {
 		// The answer of a server that refuses a file without reading it may be lost with the connection, and comes to a request without a body.
 		if refusal := s.list(ctx, name, func(string, int64) {}); isRefusal(refusal) {
 			return refusal

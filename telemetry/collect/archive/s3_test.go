@@ -257,6 +257,23 @@ func TestS3Answers(t *testing.T) {
 	}
 }
 
+// TestS3LostAnswer: a server that refuses keys may end the connection of a file that is being sent before its answer is read: the refusal is asked for again.
+func TestS3LostAnswer(t *testing.T) {
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			panic(http.ErrAbortHandler) // ends the connection
+		}
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, "<Error><Code>SignatureDoesNotMatch</Code><Message>no.</Message></Error>")
+	}))
+	t.Cleanup(front.Close)
+	b := s3Of(t, "s3://weir?region=us-east-1&endpoint="+front.URL, s3test.Keys(t, "a", "b"))
+	err := b.put(t.Context(), prefix+"x.parquet", created(t, b))
+	if err == nil || !strings.HasPrefix(err.Error(), front.URL+" refuses the secret key of the file ") || !isRefusal(err) {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestS3Environment: without a file of keys, they and the region are those of the environment, then those of the user's file.
 func TestS3Environment(t *testing.T) {
 	server := s3test.Start(t)
