@@ -124,11 +124,14 @@ type FilePaths struct{ routes []route }
 // maxPaths bounds a file of paths, in bytes.
 const maxPaths = 256 << 20
 
+// ErrSentNothing says of a file of paths that it names a switch of which there is no record.
+var ErrSentNothing = errors.New("sent no records")
+
 // ReadPaths reads a file of paths, a JSON array of lines such as
 //
 //	{"src": "10.0.1.0/24", "dst": "10.0.2.0/24", "switches": ["s1", "s3", "s2"]}
 //
-// The switches' names are those of the store's records.
+// The switches' names are those of the store's records; ErrSentNothing: one is not among them.
 func ReadPaths(file string, s *store.Store) (*FilePaths, error) {
 	text, err := safefile.ReadTrusted(file, maxPaths)
 	if err != nil {
@@ -166,7 +169,7 @@ func parsePaths(text []byte, s *store.Store) (*FilePaths, error) {
 		for _, name := range r.Switches {
 			id, ok := s.Switch(name)
 			if !ok {
-				faults = append(faults, fmt.Errorf("line %d: switches: %q sent no records: those are of %v", i+1, name, s.Switches()))
+				faults = append(faults, fmt.Errorf("line %d: switches: %q %w: those are of %v", i+1, name, ErrSentNothing, s.Switches()))
 			}
 			r.path = append(r.path, id)
 		}

@@ -150,14 +150,14 @@ func (a *asker) known(ctx context.Context, q *query.Question, all bool) (e query
 	return e, needed, nil
 }
 
-// pastEngine is an engine for what archive and memories have.
+// pastEngine is an engine for what archive and memories have. With query.ErrSentNothing it is one without the paths of the file.
 func (a *asker) pastEngine(ctx context.Context, want archive.Wanted, needs query.Needs, held collect.Mask, now int64) (query.Engine, error) {
 	old, err := a.past.view(ctx, a.live, want, needs, held, a.set)
 	if err != nil {
 		return query.Engine{}, err
 	}
 	e, err := a.engineOf(old, now)
-	if err == nil && e.Names == nil {
+	if e.Names == nil {
 		e.Names = a.past.names()
 	}
 	return e, err

@@ -60,6 +60,10 @@ func (s *Collector) rollUpInterval(ctx context.Context, to *parquet.Rollups, w s
 	if errors.Is(err, query.ErrTooCostly) {
 		return 1, to.End(&query.Basis{Window: w, Missing: []store.Missing{}}, []string{err.Error()})
 	}
+	var unanswered []string
+	if errors.Is(err, query.ErrSentNothing) { // then, whatever it sent at other times: paths are those of digests
+		unanswered, err = append(unanswered, err.Error()), nil
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -73,7 +77,6 @@ func (s *Collector) rollUpInterval(ctx context.Context, to *parquet.Rollups, w s
 	if basis.Records == 0 {
 		return 0, to.End(&basis, nil)
 	}
-	var unanswered []string
 	ask := func(q query.Question, prefix string) (any, error) {
 		q.Start, q.End = w.From, w.To
 		answer, err := e.Ask(ctx, &q)

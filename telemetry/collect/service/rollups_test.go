@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -307,6 +308,38 @@ func TestRollups(t *testing.T) {
 	awaitRollups(t, read, b, base, base+setEpochs*setEpoch)
 	if n := b.metric(t, "weir_collect_archive_rolled_up_total"); n != 0 {
 		t.Errorf("%v intervals are rolled up again after a restart", n)
+	}
+	b.stop(t)
+}
+
+// TestRollupsWithPaths: intervals in which a switch that the file of paths names sent nothing are rolled up without that file, and say so.
+func TestRollupsWithPaths(t *testing.T) {
+	b, folder, send := rollupBed(t)
+	b.kill()
+	paths := filepath.Join(b.dir, "paths.json")
+	if err := os.WriteFile(paths, []byte(`[{"switches": ["absent"]}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.replaceIn(t, "[collect]\n", fmt.Sprintf("[collect]\npaths = %q\n", paths))
+	b.start(t)
+	base := (clock.Kernel.TAI() - int64(5*time.Minute)) / setEpoch * setEpoch
+	for _, r := range withStatus(t, base) {
+		send(r)
+	}
+	awaitState(t, "an interval that says what it lacks", func() (string, bool) {
+		list := readTable[struct {
+			Records    uint64   `parquet:"records"`
+			Unanswered []string `parquet:"unanswered,list"`
+		}](t, folder, "intervals", time.Duration(fine).String())
+		for _, r := range list {
+			if r.Records > 0 && len(r.Unanswered) > 0 && strings.Contains(r.Unanswered[0], `"absent" sent no records`) {
+				return "", true
+			}
+		}
+		return fmt.Sprint(list), false
+	})
+	if code, text := b.readyz(t); code != http.StatusOK {
+		t.Errorf("/readyz: %d, %s", code, text)
 	}
 	b.stop(t)
 }
