@@ -64,7 +64,7 @@ func selection(all []Driver) []Driver {
 	if name == "" || os.Getenv("WEIR_VM_SMALL") == "1" {
 		size = Row{Bytes: 8 << 20, Packets: 2000, Flaps: 20, Resets: 6}
 	}
-	// By driver and row, the tests that are left to the full matrix. Each test is run once.
+	// By driver and row, the tests that are left to the full matrix. Each test is in one row at least.
 	few := map[string]map[string][]Test{
 		"virtio_net": {"bridge": {}, "copy": {LDS}, "zero-copy": {VLAN, Tunnels, L2, L3, IRB, PINT, LDS}},
 		"igb":        {"zero-copy": {Tunnels, L2, L3, IRB, PINT}},

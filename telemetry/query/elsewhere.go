@@ -117,19 +117,19 @@ func (e *Engine) needed(q *Question) store.Window {
 	return w
 }
 
-// partition is the one that has all digests which a question about one flow needs; false: it may need those of others.
+// partition is the one that has all digests which a question about one flow needs; store.AllPartitions, and false: it may need those of others.
 func (e *Engine) partition(q *Question) (int, bool) {
 	if q.Flow == "" {
-		return 0, false
+		return store.AllPartitions, false
 	}
 	k, err := q.key()
 	if err != nil || k.Proto == 0 && k.SrcPort == 0 && k.DstPort == 0 { // a pair of addresses
-		return 0, false
+		return store.AllPartitions, false
 	}
 	for _, p := range e.Plans { // the default one knows 5-tuples
 		for i := range p.Queries {
 			if p.Queries[i].Flow != (pint.FlowDefinition{}) {
-				return 0, false
+				return store.AllPartitions, false
 			}
 		}
 	}

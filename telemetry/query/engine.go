@@ -112,7 +112,7 @@ func (e *Engine) basisOfDigests(q *Question) (b Basis, partition int, err error)
 	partition, one := e.partition(q)
 	if !one {
 		b, err = e.basis(store.OfDigests)
-		return b, store.AllPartitions, err
+		return b, partition, err
 	}
 	c, err := e.confidence()
 	w := e.window()

@@ -87,10 +87,7 @@ func (e *Engine) loopReports(q *Question) (*loopReports, error) {
 		r.of = FormatKey(flow)
 	}
 	window, limit := e.window(), e.Limits.orDefaults().Candidates
-	partition, one := e.partition(q)
-	if !one {
-		partition = store.AllPartitions
-	}
+	partition, _ := e.partition(q)
 	for _, b := range e.Store.DigestsWithin(partition, window) {
 		if !b.Loop || !b.Overlaps(window) {
 			continue

@@ -58,7 +58,9 @@ func (e *Engine) Series(ctx context.Context, q *Question, step time.Duration) (*
 	own := e.of(ctx, q)
 	kind := kinds[q.Kind]
 	of := kind.measured
-	basis, partition, err := Basis{}, store.AllPartitions, error(nil)
+	var basis Basis
+	var err error
+	partition := store.AllPartitions
 	if of == store.OfDigests {
 		basis, partition, err = own.basisOfDigests(q)
 	} else {

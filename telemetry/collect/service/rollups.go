@@ -61,7 +61,7 @@ func (s *Collector) rollUpInterval(ctx context.Context, to *parquet.Rollups, w s
 		return 1, to.End(&query.Basis{Window: w, Missing: []store.Missing{}}, []string{err.Error()})
 	}
 	var unanswered []string
-	if errors.Is(err, query.ErrSentNothing) { // then, whatever it sent at other times: paths are those of digests
+	if errors.Is(err, query.ErrSentNothing) { // it may have at other times: this interval has the paths of digests alone
 		unanswered, err = append(unanswered, err.Error()), nil
 	}
 	if err != nil {
