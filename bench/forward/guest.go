@@ -30,6 +30,8 @@ type guestEnd interface {
 	begin() error
 	// send sends up to n packets, with the ports of UDP that flow returns for each.
 	send(n int, flow func() uint32) (sent int)
+	// introduce sends what a neighbour sends from time to time so that the device knows it, and returns how many packets that were.
+	introduce() (sent int)
 	// receive counts what has arrived, and gives its buffers back.
 	receive() int
 	end()
@@ -46,10 +48,11 @@ const (
 	guestCatchUp = guestRing / 2 // packets that the source may be late: 100 µs at 5 million per second
 )
 
-// dialGuests starts both guests. Sizes are on the wire, with the frame check sequence; packets have them in turn.
-func dialGuests(c *Config, sockets [2]string, server bool, sizes []int) (*guestSource, error) {
+// dialGuests starts both guests. Sizes are on the wire, with the frame check sequence; packets have them in turn. With tunnelled the packets
+// of guest 1 are in a VXLAN tunnel, and so much longer.
+func dialGuests(c *Config, sockets [2]string, server, tunnelled bool, sizes []int) (*guestSource, error) {
 	g := &guestSource{draw: rand.NewPCG(c.Seed, 0), flows: uint64(max(c.Flows, 1))}
-	dial := func(i int) (guestEnd, error) { return dialVhost(i, sockets[i], server, sizes) }
+	dial := func(i int) (guestEnd, error) { return dialVhost(i, sockets[i], server, tunnelled && i == 1, sizes) }
 	if c.Ports == PortsMemif {
 		dial = func(i int) (guestEnd, error) { return dialMemif(i, sockets[i], sizes) }
 	}
@@ -66,11 +69,14 @@ func dialGuests(c *Config, sockets [2]string, server bool, sizes []int) (*guestS
 // vhostEnd is a virtual machine.
 type vhostEnd struct {
 	*frontend.Frontend
-	sizes  []int // bytes of each packet behind the header, by buffer
-	number uint32
+	guest   int
+	tunnel  int   // bytes in front of the packets of flows: 0, or vxlanExtra
+	sizes   []int // bytes of each packet behind the header, by buffer
+	number  uint32
+	rewrite int // the buffer in which introduce wrote, -1: none
 }
 
-func dialVhost(i int, socket string, server bool, sizes []int) (guestEnd, error) {
+func dialVhost(i int, socket string, server, tunnelled bool, sizes []int) (guestEnd, error) {
 	c := frontend.DefaultConfig(socket)
 	c.Descriptors, c.HugePages, c.Server = guestRing, true, server
 	if sizes[0] > maxWire {
@@ -81,18 +87,46 @@ func dialVhost(i int, socket string, server bool, sizes []int) (guestEnd, error)
 	if err != nil {
 		return nil, err
 	}
-	e := &vhostEnd{Frontend: f}
+	e := &vhostEnd{Frontend: f, guest: i, rewrite: -1}
+	if tunnelled {
+		e.tunnel = vxlanExtra
+	}
 	for k := range c.Descriptors {
-		n := sizes[k%len(sizes)] - 4
-		e.sizes = append(e.sizes, n)
-		b := f.Senders[0].Buffer(k)
-		if n > maxWire {
-			writeLargePacket(b[:frontend.HeaderSize+n], i)
-		} else {
-			writeGuestPacket(b[frontend.HeaderSize:][:n], i)
-		}
+		e.sizes = append(e.sizes, sizes[k%len(sizes)]-4+e.tunnel)
+		e.write(k)
 	}
 	return e, nil
+}
+
+// write writes the packet of a buffer, all but what differs from packet to packet.
+func (e *vhostEnd) write(k int) {
+	b, n := e.Senders[0].Buffer(k), e.sizes[k]
+	switch packet := b[frontend.HeaderSize:][:n]; {
+	case e.tunnel != 0:
+		writeOuter(packet)
+		writeGuestPacket(packet[e.tunnel:], e.guest)
+	case n > maxWire:
+		writeLargePacket(b[:frontend.HeaderSize+n], e.guest)
+	default:
+		writeGuestPacket(packet, e.guest)
+	}
+}
+
+// introduce sends an ARP reply of the other end of the device's tunnel.
+func (e *vhostEnd) introduce() int {
+	if e.tunnel == 0 {
+		return 0
+	}
+	s := e.Senders[0]
+	b := s.Next()
+	if b == nil {
+		return 0
+	}
+	e.rewrite = s.Held()
+	n := writeIntroduction(b[frontend.HeaderSize:])
+	s.Send(frontend.HeaderSize + n)
+	s.Flush()
+	return 1
 }
 
 func (e *vhostEnd) begin() error { return nil }
@@ -108,7 +142,15 @@ func (e *vhostEnd) send(n int, flow func() uint32) (sent int) {
 		if b == nil {
 			break
 		}
-		writeFlow(b[frontend.HeaderSize:], flow(), e.number)
+		if s.Held() == e.rewrite {
+			e.write(e.rewrite)
+			e.rewrite = -1
+		}
+		f := flow()
+		if e.tunnel != 0 {
+			writeEntropy(b[frontend.HeaderSize:], f)
+		}
+		writeFlow(b[frontend.HeaderSize+e.tunnel:], f, e.number)
 		e.number++
 		s.Send(frontend.HeaderSize + e.sizes[s.Held()])
 	}
@@ -157,6 +199,8 @@ func (e *memifEnd) begin() error {
 	}
 	return nil
 }
+
+func (e *memifEnd) introduce() int { return 0 }
 
 func (e *memifEnd) end() {
 	if e.rx != nil {
@@ -281,6 +325,9 @@ func (g *guestSource) offer(ctx context.Context, rate float64, duration time.Dur
 		}
 		defer e.end()
 	}
+	for _, e := range g.ends {
+		g.sent += uint64(e.introduce())
+	}
 	flow := g.flow // once: a method value is an allocation
 	begin := time.Now()
 	due := [2]uint64{}
@@ -335,7 +382,7 @@ func (g *guestSource) flow() uint32 {
 
 // measureGuests starts the guests, measures all figures, and lets all that is on its way arrive. It returns what was sent and received.
 func (r *sharedRig) measureGuests(ctx context.Context, d sharedRunning, s *Sample) (sent, received uint64, err error) {
-	g, err := dialGuests(r.config, [2]string{r.socket(0), r.socket(1)}, d.connects(), r.sizes)
+	g, err := dialGuests(r.config, [2]string{r.socket(0), r.socket(1)}, d.connects(), r.tunnelled, r.sizes)
 	if err != nil {
 		return 0, 0, err
 	}

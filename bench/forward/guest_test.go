@@ -75,7 +75,7 @@ func TestMemifGuests(t *testing.T) {
 			}
 		}
 	})
-	g, err := dialGuests(&c, sockets, false, sizes)
+	g, err := dialGuests(&c, sockets, false, false, sizes)
 	if err != nil {
 		t.Fatal(err)
 	}

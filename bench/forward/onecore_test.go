@@ -53,7 +53,7 @@ func benchmarkOneCore(b *testing.B, ports Ports) {
 	}
 	config := DefaultConfig()
 	config.Ports = ports
-	g, err := dialGuests(&config, sockets, false, []int{64})
+	g, err := dialGuests(&config, sockets, false, false, []int{64})
 	check(err)
 	defer g.close()
 	for devices[0].Info().State != port.StateUp || devices[1].Info().State != port.StateUp {

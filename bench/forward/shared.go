@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,8 @@ type sharedDevice struct {
 	ports []Ports
 	peer  func() Peer
 	start func(r *sharedRig) (sharedRunning, error)
+	// tunnelled: what guest 1 sends and gets is in a VXLAN tunnel.
+	tunnelled bool
 }
 
 // sharedRunning is one that forwards.
@@ -43,20 +46,25 @@ type sharedRunning interface {
 
 // sharedDevices in the order of the table.
 var sharedDevices = []sharedDevice{
-	{"testpmd", []Ports{PortsVhost, PortsMemif}, peerTestpmd, startSharedTestpmd},
+	{"testpmd", []Ports{PortsVhost, PortsMemif}, peerTestpmd, startSharedTestpmd, false},
 	{"ovs", []Ports{PortsVhost}, peerOVSDPDK, func(r *sharedRig) (sharedRunning, error) {
 		return startOVSDPDK(r, "in_port=1,actions=output:2", "in_port=2,actions=output:1")
-	}},
-	{"ovs_normal", []Ports{PortsVhost}, peerOVSDPDK, func(r *sharedRig) (sharedRunning, error) { return startOVSDPDK(r, "actions=NORMAL") }},
-	{ovsConntrack, []Ports{PortsVhost}, peerOVSDPDK, func(r *sharedRig) (sharedRunning, error) { return startOVSDPDK(r, ovsTracked...) }},
-	{"patch", []Ports{PortsVhost, PortsMemif}, nil, startSharedWeir("patch")},
-	{"conntrack", []Ports{PortsVhost, PortsMemif}, nil, startSharedWeir("conntrack")},
-	{"l2", []Ports{PortsVhost, PortsMemif}, nil, startSharedWeir("l2")},
-	{"all", []Ports{PortsVhost, PortsMemif}, nil, startSharedWeir("all")},
+	}, false},
+	{"ovs_normal", []Ports{PortsVhost}, peerOVSDPDK, func(r *sharedRig) (sharedRunning, error) { return startOVSDPDK(r, "actions=NORMAL") }, false},
+	{ovsConntrack, []Ports{PortsVhost}, peerOVSDPDK, func(r *sharedRig) (sharedRunning, error) { return startOVSDPDK(r, ovsTracked...) }, false},
+	{ovsVXLAN, []Ports{PortsVhost}, peerOVSDPDK, startOVSTunnel, true},
+	{"patch", []Ports{PortsVhost, PortsMemif}, nil, startSharedWeir("patch"), false},
+	{"conntrack", []Ports{PortsVhost, PortsMemif}, nil, startSharedWeir("conntrack"), false},
+	{"vxlan", []Ports{PortsVhost}, nil, startSharedWeir("vxlan"), true},
+	{"l2", []Ports{PortsVhost, PortsMemif}, nil, startSharedWeir("l2"), false},
+	{"all", []Ports{PortsVhost, PortsMemif}, nil, startSharedWeir("all"), false},
 }
 
-// ovsConntrack is Open vSwitch that follows connections.
-const ovsConntrack = "ovs_conntrack"
+// ovsConntrack is Open vSwitch that follows connections, ovsVXLAN one that ends a tunnel.
+const (
+	ovsConntrack = "ovs_conntrack"
+	ovsVXLAN     = "ovs_vxlan"
+)
 
 // ovsTracked are its flows: what is of no connection begins one, by both ports, and what is invalid is dropped.
 var ovsTracked = []string{
@@ -68,11 +76,11 @@ var ovsTracked = []string{
 }
 
 // sharedRatios are the rows that compare: ours, the other one.
-var sharedRatios = [][2]string{{"patch", "ovs"}, {"l2", "ovs_normal"}, {"conntrack", ovsConntrack}, {"patch", "testpmd"}, {"all", "patch"}}
+var sharedRatios = [][2]string{{"patch", "ovs"}, {"l2", "ovs_normal"}, {"conntrack", ovsConntrack}, {"vxlan", ovsVXLAN}, {"patch", "testpmd"}, {"all", "patch"}}
 
-// ratioName is how a row calls the other one: the stage's name says already that connections are followed.
+// ratioName is how a row calls the other one: the stage's name says already what it does.
 func ratioName(other string) string {
-	if other == ovsConntrack {
+	if other == ovsConntrack || other == ovsVXLAN {
 		return "ovs"
 	}
 	return other
@@ -128,9 +136,10 @@ func hugePages() error {
 //	guest 0 ==== v0 device v1 ==== guest 1
 type sharedRig struct {
 	*rig
-	config *Config
-	sizes  []int // bytes on the wire
-	huge   string
+	config    *Config
+	sizes     []int // bytes on the wire, without a tunnel
+	tunnelled bool
+	huge      string
 }
 
 // runShared is Run for ports in shared memory.
@@ -151,8 +160,8 @@ func runShared(ctx context.Context, c *Config) (*bench.Result, error) {
 				for i := range chosen {
 					d := &chosen[(i+round)%len(chosen)]
 					s := Sample{Round: round + 1, Device: d.name, Size: sizeLabel(size)}
-					if size == sizeLarge && d.name == "testpmd" {
-						continue // its vhost device has no such offloads
+					if size == sizeLarge && (d.name == "testpmd" || d.tunnelled) {
+						continue // its vhost device has no such offloads, and tunnels take no large packets
 					}
 					c.Progress.Report(len(samples), total, fmt.Sprintf("round %d: %s, %s", s.Round, s.Device, s.Size))
 					if err := visitShared(ctx, c, d, size, &s); err != nil {
@@ -192,7 +201,7 @@ func visitShared(ctx context.Context, c *Config, d *sharedDevice, size string, s
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r := &sharedRig{rig: &rig{cores: c.Cores, dir: dir}, config: c, sizes: list, huge: filepath.Join(dir, "huge")}
+	r := &sharedRig{rig: &rig{cores: c.Cores, dir: dir}, config: c, sizes: list, tunnelled: d.tunnelled, huge: filepath.Join(dir, "huge")}
 	if r.mid, err = netns.Create(namespaceName("dut")); err != nil {
 		return err
 	}
@@ -340,7 +349,7 @@ var sharedConfig = template.Must(template.New("shared").Parse(`
 [switch]
 name = "bench"
 id = 1
-graph = [{{if .All}}"parse", "oblivious", "lds_ingress", "patch", "pint", "disketch", "lds_egress"{{else if eq .Stage "conntrack"}}"parse", "conntrack", "patch"{{else}}"parse", "{{.Stage}}"{{end}}]
+graph = [{{if .All}}"parse", "oblivious", "lds_ingress", "patch", "pint", "disketch", "lds_egress"{{else if eq .Stage "conntrack"}}"parse", "conntrack", "patch"{{else if eq .Stage "vxlan"}}"parse", "tunnel", "patch", "encap"{{else}}"parse", "{{.Stage}}"{{end}}]
 
 [workers]
 count = 1
@@ -355,7 +364,24 @@ name = "{{.Name}}"
 driver = "{{$.Driver}}"
 socket = "{{.Socket}}"
 {{end}}
-{{if ne .Stage "l2"}}[stages.patch]
+{{if eq .Stage "vxlan"}}[[port]]
+name = "vx"
+driver = "tunnel"
+
+[stages.patch]
+pairs = [["p0", "vx"]]
+
+[[stages.tunnel.underlay]]
+port = "p1"
+addresses = ["{{.Near}}/24"]
+mac = "{{.MAC}}"
+
+[[stages.tunnel.tunnel]]
+port = "vx"
+kind = "vxlan"
+vni = {{.VNI}}
+remotes = ["{{.Far}}"]
+{{else if ne .Stage "l2"}}[stages.patch]
 pairs = [["p0", "p1"]]
 {{end}}{{if .All}}
 [telemetry]
@@ -384,6 +410,7 @@ func startSharedWeir(stage string) func(*sharedRig) (sharedRunning, error) {
 		var text strings.Builder
 		err := sharedConfig.Execute(&text, map[string]any{
 			"Stage": stage, "All": stage == "all", "Core": r.cores.Device, "Poll": r.config.Poll, "Dir": r.dir,
+			"Near": vxlanNear, "Far": vxlanFar, "MAC": net.HardwareAddr(vxlanNearMAC[:]), "VNI": vxlanVNI,
 			"Driver": string(r.config.Ports), "Ports": []end{{portA, r.socket(0)}, {portB, r.socket(1)}},
 		})
 		config := filepath.Join(r.dir, "weir.toml")
@@ -424,6 +451,7 @@ func (d *sharedWeir) stop() (string, error) {
 	}
 	var report struct {
 		Ports []struct {
+			Name        string `json:"name"`
 			Received    uint64 `json:"received"`
 			Transmitted uint64 `json:"transmitted"`
 		} `json:"ports"`
@@ -432,8 +460,10 @@ func (d *sharedWeir) stop() (string, error) {
 		return "", err
 	}
 	for _, p := range report.Ports {
-		d.received += p.Received
-		d.sent += p.Transmitted
+		if p.Name == portA || p.Name == portB { // a tunnel's port has what came out of it once more
+			d.received += p.Received
+			d.sent += p.Transmitted
+		}
 	}
 	return granted, nil
 }
@@ -511,10 +541,10 @@ func (d *ovsDPDK) pid() int { return d.daemon.cmd.Process.Pid }
 
 func (d *ovsDPDK) counted() (received, sent uint64) { return d.received, untold }
 
-// look reads the counter of the PMD thread. Its ports of this kind do not tell what they sent.
+// look reads the counter of the PMD thread: what the kernel sends by a bridge's own interface is the main thread's. Its ports of this kind do not tell what they sent.
 func (d *ovsDPDK) look() error {
 	text, err := d.run("ovs-appctl", "-t", d.path("vswitchd.ctl"), "dpif-netdev/pmd-stats-show")
-	for _, m := range regexp.MustCompile(`packets received: (\d+)`).FindAllStringSubmatch(text, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^pmd thread .*\n +packets received: (\d+)`).FindAllStringSubmatch(text, -1) {
 		n, _ := strconv.ParseUint(m[1], 10, 64)
 		d.received += n
 	}
@@ -526,7 +556,7 @@ func (d *ovsDPDK) stop() (string, error) {
 }
 
 func peerOVSDPDK() Peer {
-	p := Peer{Device: "ovs, ovs_normal, ovs_conntrack (vhost)", Name: "Open vSwitch with DPDK", Package: "openvswitch-switch-dpdk"}
+	p := Peer{Device: "ovs, ovs_normal, ovs_conntrack, ovs_vxlan (vhost)", Name: "Open vSwitch with DPDK", Package: "openvswitch-switch-dpdk"}
 	if _, err := os.Stat(ovsDPDKPath); err != nil {
 		return p
 	}

@@ -35,8 +35,8 @@ func TestSharedReport(t *testing.T) {
 	}
 	r := reportShared(&c, samples)
 	for metric, want := range map[string]float64{
-		"vhost.patch.64B.mrr": 500, "vhost.patch.mrr_over_ovs": 2.5, "vhost.l2.mrr_over_ovs_normal": 700. / 300, "vhost.conntrack.mrr_over_ovs": 1.5,
-		"vhost.patch.mrr_over_testpmd": 5, "vhost.all.mrr_over_patch": 1.6,
+		"vhost.patch.64B.mrr": 600, "vhost.patch.mrr_over_ovs": 3, "vhost.l2.mrr_over_ovs_normal": 3, "vhost.conntrack.mrr_over_ovs": 1.75,
+		"vhost.vxlan.mrr_over_ovs": 1.6, "vhost.patch.mrr_over_testpmd": 6, "vhost.all.mrr_over_patch": 10. / 6,
 	} {
 		if row, ok := r.Row(metric); !ok || row.Value != want {
 			t.Errorf("%s is %v (%t), want %v", metric, row.Value, ok, want)

@@ -50,6 +50,8 @@ type Graph struct {
 	Translated bool
 	// OneWay: all packets arrive by the first port, as they do at sources and sinks of digests.
 	OneWay bool
+	// Tunnel says what becomes of packets: into a VXLAN tunnel by the second port, or out of one by the first.
+	Tunnel tunnelling
 	// Role of the switch among those that carry PINT's digests. Those of sources and sinks get all packets by
 	// the first port.
 	Role role
@@ -82,6 +84,8 @@ var Graphs = append([]Graph{
 	{Name: "parse_conntrack_patch_new", Stages: trackedStages, Flows: 1_000_000, Stations: 2, Connections: 1 << 18, Order: traffic.RoundRobin, OneWay: true},
 	{Name: "parse_nat_patch", Stages: trackedStages, Flows: 10_000, Stations: 2, Connections: 1 << 16, Translated: true, OneWay: true},
 	{Name: "parse_nat_patch_new", Stages: trackedStages, Flows: 1_000_000, Stations: 2, Connections: 1 << 13, Translated: true, Order: traffic.RoundRobin, OneWay: true},
+	{Name: "parse_vxlan_encap", Stages: tunnelStages, Flows: 10_000, Stations: 2, Tunnel: encapsulate},
+	{Name: "parse_vxlan_decap", Stages: tunnelStages, Flows: 10_000, Stations: 2, Tunnel: decapsulate},
 	{Name: "parse_l2_10k_cold", Stages: []string{"parse", "l2"}, Flows: 10_000, Stations: 10_000, Cold: true},
 }, allGraphs()...)
 
@@ -107,6 +111,10 @@ func (g Graph) workload(seed uint64) traffic.Workload {
 		w.Exponent = 1
 	}
 	w.Source.MACs, w.Destination.MACs = g.Stations/2, g.Stations/2
+	if g.Tunnel == decapsulate {
+		w.VXLAN = &traffic.VXLAN{VNI: tunnelVNI, Source: farEnd, Destination: nearEnd}
+		w.Sizes = []int{w.Sizes[0] + vxlanExtra}
+	}
 	if g.Routes > 0 {
 		w.Source.Net, w.Destination.Net = routedNets[0], routedNets[1]
 	}
@@ -154,6 +162,9 @@ func (g Graph) configs() map[string]any {
 	if g.Routes > 0 {
 		all["l3"] = g.router()
 	}
+	if g.Tunnel != noTunnel {
+		all["tunnel"], all["patch"] = tunnelConfig(g.workload(0)), patchOf([]string{"p0", tunnelPort})
+	}
 	if g.Bonded {
 		all["patch"] = patchOf([]string{"b0", "b1"})
 	}
@@ -163,6 +174,9 @@ func (g Graph) configs() map[string]any {
 // env is what the graph's modules get, for so many workers.
 func (g Graph) env(workers int) pipeline.Env {
 	env := newEnv([]string{"p0", "p1"}, workers, g.Hash)
+	if g.Tunnel != noTunnel {
+		env.Ports = append(env.Ports, pipeline.Port{Name: tunnelPort})
+	}
 	if !g.Bonded {
 		return env
 	}

@@ -54,16 +54,16 @@ func (r *ring) close() error { return r.pool.Close() }
 // of odd ones go in the other direction in flows of the same draw.
 type stream struct {
 	writers [ports]*traffic.Writer
-	size    uint32 // bytes without frame check sequence, and without shim
-	shims   *shims // nil: packets have none
-	oneWay  bool   // all packets arrive by the first port
-	next    uint64 // sequence number
+	size    uint32        // bytes without frame check sequence, and without shim
+	shims   *shims        // nil: packets have none
+	arrive  [ports]uint16 // the ports by which even and odd batches arrive; if they are one, all batches are of the first direction
+	next    uint64        // sequence number
 	// answers has each odd batch answer the one before, packet by packet.
 	answers bool
 }
 
 func newStream(w traffic.Workload) (*stream, error) {
-	s := &stream{size: uint32(w.Sizes[0] - traffic.FCS)}
+	s := &stream{size: uint32(w.Sizes[0] - traffic.FCS), arrive: [ports]uint16{0, 1}}
 	for i := range s.writers {
 		w.Reversed = i == 1
 		var err error
@@ -78,7 +78,7 @@ func newStream(w traffic.Workload) (*stream, error) {
 func (s *stream) write(r *ring) {
 	for i, addr := range r.frames {
 		w := s.writers[i/packet.BatchSize%ports]
-		if s.oneWay {
+		if s.oneWay() {
 			w = s.writers[0]
 		}
 		seq := s.next + uint64(i)
@@ -99,6 +99,9 @@ func (s *stream) write(r *ring) {
 	}
 }
 
+// oneWay reports whether all packets arrive by one port.
+func (s *stream) oneWay() bool { return s.arrive[0] == s.arrive[1] }
+
 // frameLen is the length of what the stream writes into a frame.
 func (s *stream) frameLen() uint32 {
 	if s.shims == nil {
@@ -109,14 +112,11 @@ func (s *stream) frameLen() uint32 {
 
 // pass takes each frame once, as descriptors of a driver, through a graph. It is what is timed.
 func (r *ring) pass(g *pipeline.Graph, s *stream, now int64) {
-	b, size, other := r.batch, s.frameLen(), uint16(ports-1)
-	if s.oneWay {
-		other = 0
-	}
+	b, size := r.batch, s.frameLen()
 	for at := 0; at < len(r.frames); at += packet.BatchSize {
 		b.Reset()
 		b.Now = now
-		in := uint16(at/packet.BatchSize%ports) & other
+		in := s.arrive[at/packet.BatchSize%ports]
 		for _, addr := range r.frames[at:min(at+packet.BatchSize, len(r.frames))] {
 			p := b.Append()
 			p.Addr, p.Len, p.WireLen, p.InPort = addr, size, size, in
@@ -126,6 +126,18 @@ func (r *ring) pass(g *pipeline.Graph, s *stream, now int64) {
 			r.freeCopies()
 		}
 	}
+}
+
+// one takes a single packet through a graph, which arrives by a port. It is written into the first frame.
+func (r *ring) one(g *pipeline.Graph, in uint16, now int64, write func([]byte) int) {
+	b, addr := r.batch, r.frames[0]
+	b.Reset()
+	b.Now = now
+	p := b.Append()
+	n := uint32(write(b.Mem[addr : addr+frameSize-port.Headroom]))
+	p.Addr, p.Len, p.WireLen, p.InPort = addr, n, n, in
+	g.Run(b)
+	r.freeCopies()
 }
 
 // freeCopies frees the frames of copies; the others are the ring's.

@@ -36,6 +36,8 @@ type row struct {
 	collecting  time.Duration // time that collecting took while the row was measured
 	recordBytes uint64
 	failed      error // a record could not be encoded
+
+	introduction func([]byte) int // writes a packet from a neighbour to the second port, and returns its length; nil: none is needed
 }
 
 // sample is what a row did in one round.
@@ -50,21 +52,30 @@ func (s sample) ns() float64 { return float64(s.wall) / float64(s.packets) }
 // cpuNs is processor time per packet, in nanoseconds.
 func (s sample) cpuNs() float64 { return float64(s.cpu) / float64(s.packets) }
 
-// newRow builds a graph for the workload and teaches it the addresses.
-func newRow(ctx context.Context, r *ring, name string, c *chain, w traffic.Workload, as role, oneWay bool) (*row, error) {
-	u := &row{name: name, chain: c, graph: pipeline.NewGraph(c.modules, 0), sources: c.sources()}
+// newRow makes the graph of modules, and teaches it the addresses of the workload.
+func (g Graph) newRow(ctx context.Context, r *ring, c *chain, seed uint64) (*row, error) {
+	u := &row{name: g.Name, chain: c, graph: pipeline.NewGraph(c.modules, 0), sources: c.sources()}
 	c.start()
+	w := g.workload(seed)
 	var err error
 	if u.stream, err = newStream(w); err == nil {
-		u.stream.oneWay = oneWay || as == source || as == sink
-		if as == transit || as == sink {
+		switch {
+		case g.Tunnel == decapsulate:
+			u.stream.arrive = [ports]uint16{1, 1}
+		case g.OneWay, g.Role == source, g.Role == sink, g.Tunnel == encapsulate:
+			u.stream.arrive = [ports]uint16{0, 0}
+		}
+		if g.Tunnel != noTunnel {
+			u.introduction = introduceEnd
+		}
+		if g.Role == transit || g.Role == sink {
 			u.stream.shims = newShims()
 		}
 		err = u.learn(ctx, r, w)
 	}
 	if err != nil {
 		c.close()
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", g.Name, err)
 	}
 	return u, nil
 }
@@ -95,6 +106,7 @@ func (u *row) learn(ctx context.Context, r *ring, w traffic.Workload) error {
 			s.write(r)
 			flooded := u.flooded()
 			u.now = nowTAI()
+			u.introduce(r)
 			r.pass(u.graph, s, u.now)
 			u.collect()
 			if u.flooded() != flooded {
@@ -119,6 +131,20 @@ func (u *row) learn(ctx context.Context, r *ring, w traffic.Workload) error {
 			return fmt.Errorf("%d addresses are not learned within %v", w.Source.MACs+w.Destination.MACs, learnLimit)
 		}
 	}
+}
+
+// introduce lets the graph's stages see a packet of the neighbour that they send to, as from time to time on a network. What it did to the
+// counters does not count.
+func (u *row) introduce(r *ring) {
+	if u.introduction == nil {
+		return
+	}
+	was := u.total()
+	r.one(u.graph, 1, u.now, u.introduction)
+	is := u.total()
+	u.before.packets += is.packets - was.packets
+	u.before.dropped += is.dropped - was.dropped
+	u.before.copied += is.copied - was.copied
 }
 
 // settle is after how many epochs what stages choose by the traffic, as LDS its rows, is chosen, and each has a quarter of the packets
@@ -186,6 +212,7 @@ func (u *row) measure(r *ring, slice time.Duration) sample {
 		u.now = now
 	}
 	for s.wall < slice {
+		u.introduce(r)
 		u.stream.write(r)
 		if u.cold != nil {
 			u.cold.evict()

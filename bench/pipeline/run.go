@@ -109,7 +109,7 @@ func (g Graph) open(ctx context.Context, r *ring, seed uint64) (*row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", g.Name, err)
 	}
-	return newRow(ctx, r, g.Name, chain, g.workload(seed), g.Role, g.OneWay)
+	return g.newRow(ctx, r, chain, seed)
 }
 
 // check finds packets that were not forwarded while the row was measured: its figure would be that of
@@ -157,6 +157,8 @@ func reportStages(out *bench.Result, rows []*row) {
 		{"conntrack_new", "parse_conntrack_patch_new", "parse_patch_1M"},
 		{"nat", "parse_nat_patch", "parse_patch"},
 		{"nat_new", "parse_nat_patch_new", "parse_patch_1M"},
+		{"vxlan_encap", "parse_vxlan_encap", "parse_patch"},
+		{"vxlan_decap", "parse_vxlan_decap", "parse_patch"},
 	} {
 		with, without := find(rows, d.with), find(rows, d.without)
 		if with == nil || without == nil {

@@ -165,11 +165,11 @@ func (s *Stage) open(ctx context.Context, c *Config, r *ring, g stageGraph) (*ro
 	if err != nil {
 		return nil, err
 	}
-	w := (Graph{Flows: s.Flows, Stations: s.Stations}).workload(c.Seed)
-	if err := w.Validate(); err != nil {
+	graph := Graph{Name: g.name, Flows: s.Flows, Stations: s.Stations}
+	if err := graph.workload(c.Seed).Validate(); err != nil {
 		return nil, err
 	}
-	return newRow(ctx, r, g.name, chain, w, noShims, false)
+	return graph.newRow(ctx, r, chain, c.Seed)
 }
 
 // report adds the graphs' figures, and what the stage costs. A stage may well drop packets, as an access list

@@ -131,7 +131,7 @@ func openTwin(t *testing.T, g Graph) (*ring, *row) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, err := newRow(context.Background(), r, g.Name, chain, g.workload(1), g.Role, g.OneWay)
+	u, err := g.newRow(context.Background(), r, chain, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
