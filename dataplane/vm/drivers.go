@@ -31,7 +31,7 @@ var (
 	// overPatch are the tests that a bridge can do, too.
 	overPatch = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, Faults}
 	// everything but Bond: Linux bonds by LACP only NICs that have a speed, and those of virtio_net have none.
-	everything = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, L2, L3, IRB, PINT, LDS, Faults, Restart}
+	everything = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, L2, L3, Overlay, IRB, PINT, LDS, Faults, Restart}
 )
 
 // Drivers are those of the full matrix.

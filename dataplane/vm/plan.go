@@ -59,6 +59,7 @@ const (
 	L2      Test = "l2"      // untagged at one side, a trunk at the other
 	L3      Test = "l3"      // a router: IPv4 and IPv6
 	Bond    Test = "bond"    // LACP with Linux's bonding, over two cables of which one is cut under load
+	Overlay Test = "overlay" // a switch ends tunnels of Linux, VXLAN and Geneve over IPv4 and IPv6, in VLANs of its bridge
 	IRB     Test = "irb"     // a bridge with a router between VLAN subinterfaces, of one tag and two
 	PINT    Test = "pint"    // two switches with shims between them
 	LDS     Test = "lds"     // two switches measure loss and delay of the cable between them
@@ -69,7 +70,7 @@ const (
 )
 
 // Tests are all columns, in the table's order.
-var Tests = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, L2, L3, IRB, Bond, PINT, LDS, Faults, Restart, Reboot, Migrate}
+var Tests = []Test{Ping, VLAN, TCP, Tunnels, Flows, Jumbo, L2, L3, Overlay, IRB, Bond, PINT, LDS, Faults, Restart, Reboot, Migrate}
 
 // Outcome is how a test ended.
 type Outcome string

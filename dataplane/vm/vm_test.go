@@ -66,8 +66,8 @@ func selection(all []Driver) []Driver {
 	}
 	// By driver and row, the tests that are left to the full matrix. Each test is in one row at least.
 	few := map[string]map[string][]Test{
-		"virtio_net": {"bridge": {}, "copy": {LDS}, "zero-copy": {VLAN, Tunnels, L2, L3, IRB, PINT, LDS}},
-		"igb":        {"zero-copy": {Tunnels, L2, L3, IRB, PINT}},
+		"virtio_net": {"bridge": {}, "copy": {LDS}, "zero-copy": {VLAN, Tunnels, L2, L3, Overlay, IRB, PINT, LDS}},
+		"igb":        {"zero-copy": {Tunnels, L2, L3, Overlay, IRB, PINT}},
 	}
 	if name == "" {
 		all = slices.DeleteFunc(all, func(d Driver) bool { return few[d.Name] == nil })

@@ -58,6 +58,7 @@ addresses = ["10.1.1.1/24", "fd00:1::1/64"]
 port = "b"
 addresses = ["10.1.2.1/24", "fd00:2::1/64"]
 `}}},
+	{tests: []vm.Test{vm.Overlay}, mtu: mtu, core: mtu, switches: []switchFile{overlaySwitch}},
 	{tests: []vm.Test{vm.IRB}, mtu: mtu, core: mtu, switches: []switchFile{routedSwitch}},
 	{tests: []vm.Test{vm.Bond}, mtu: mtu, core: mtu, switches: []switchFile{bondSwitch}},
 	{tests: []vm.Test{vm.PINT}, mtu: mtu, core: mtu + shim, switches: []switchFile{

@@ -112,6 +112,9 @@ func (r *running) startSwitches(ctx context.Context) error {
 			return err
 		}
 	}
+	if slices.Contains(r.tests, vm.Overlay) { // waits for each of its tunnels itself
+		return nil
+	}
 	return r.settle(ctx)
 }
 

@@ -58,6 +58,8 @@ func (r *running) run(ctx context.Context, test vm.Test) (text string, err error
 			return "", err
 		}
 		return r.tcp(ctx, from, to, r.row.Bytes/16)
+	case vm.Overlay:
+		return r.overlays(ctx)
 	case vm.IRB:
 		return r.bridgedAndRouted(ctx)
 	case vm.Bond:
