@@ -23,6 +23,7 @@ func Check(chain []Named) error {
 	var errs []error
 	seen := map[string]bool{}
 	forward, unknown := 0, 0
+	steerer := ""  // the stage that gives packets a home
 	last := -1     // the stage in front whose role is known
 	former := ""   // the forwarding stage in front
 	apart := false // a forwarding stage is behind one that it does not follow
@@ -34,6 +35,12 @@ func Check(chain []Named) error {
 		if n.Module == nil {
 			unknown++
 			continue
+		}
+		if _, ok := n.Module.(Steerer); ok {
+			if steerer != "" {
+				errs = append(errs, fmt.Errorf("stages %q and %q both choose the worker of a packet: remove one", steerer, n.Name))
+			}
+			steerer = n.Name
 		}
 		role := n.Module.Role()
 		if role == RoleForward {
@@ -79,11 +86,18 @@ const sampleEvery = 64
 
 // Graph is one worker's chain of stages. Run and the counters belong to the
 // worker; SetTracer may be called from anywhere.
+//
+// Where a module gives packets a home among several workers (Steerer), the worker calls Front, Steer and Back instead of Run, and hands packets over
+// between them.
 type Graph struct {
 	stages   []Stage
 	counters []StageCounters
 	tracer   atomic.Pointer[Tracer]
-	batches  uint64
+	batches  [2]uint64 // that began at the first stage, and in Back
+
+	worker  int
+	steerer Steerer // nil: packets have no home
+	steerAt int     // the steerer's index
 
 	tickers []Ticker
 	due     []int64 // by ticker: its next call
@@ -134,10 +148,14 @@ func NewGraph(chain []Named, w int) *Graph {
 	g := &Graph{
 		stages:   make([]Stage, len(chain)),
 		counters: make([]StageCounters, len(chain)),
+		worker:   w,
 	}
 	for i, n := range chain {
 		g.stages[i] = n.Module.Stage(w)
 		g.counters[i].Name = n.Name
+		if s, ok := n.Module.(Steerer); ok {
+			g.steerer, g.steerAt = s, i
+		}
 		if t, ok := g.stages[i].(Ticker); ok {
 			g.tickers = append(g.tickers, t)
 		}
@@ -153,22 +171,49 @@ func NewGraph(chain []Named, w int) *Graph {
 }
 
 // Run takes a batch with at least one packet through all stages.
-func (g *Graph) Run(b *packet.Batch) {
-	g.batches++
+func (g *Graph) Run(b *packet.Batch) { g.run(b, 0, len(g.stages), &g.batches[0]) }
+
+// Steers reports whether a module of the graph gives packets a home.
+func (g *Graph) Steers() bool { return g.steerer != nil }
+
+// Front takes a batch with at least one packet through the stages in front of the one that steers.
+func (g *Graph) Front(b *packet.Batch) { g.run(b, 0, g.steerAt, &g.batches[0]) }
+
+// Steer writes the homes of a batch's packets (Steerer.Steer).
+func (g *Graph) Steer(b *packet.Batch, from int, homes []uint8) {
+	g.steerer.Steer(g.worker, b, from, homes)
+	if t := g.tracer.Load(); t != nil && t.parked.Load() != 0 {
+		t.steered(g, b, homes)
+	}
+}
+
+// Refused notes that a packet, whose home Steer has written, is dropped on the way there. It is called before its frame is free.
+func (g *Graph) Refused(b *packet.Batch, p *packet.Packet, r packet.Reason) {
+	if t := g.tracer.Load(); t != nil && t.parked.Load() != 0 {
+		t.refused(g, b, p, r)
+	}
+}
+
+// Back takes a batch with at least one packet, all of one input port and queue, through the stage that steers and those after it.
+func (g *Graph) Back(b *packet.Batch) { g.run(b, g.steerAt, len(g.stages), &g.batches[1]) }
+
+// run takes a batch through the stages first to last-1.
+func (g *Graph) run(b *packet.Batch, first, last int, batches *uint64) {
+	*batches++
 	if b.Now >= g.next || b.Now < g.ticked {
 		g.Tick(b.Now)
 	}
-	if t := g.tracer.Load(); t != nil && !t.Done() {
-		g.runTraced(b, t)
+	if t := g.tracer.Load(); t != nil && (!t.Done() || t.parked.Load() != 0) {
+		g.runTraced(b, t, first, last)
 		return
 	}
-	if g.batches%sampleEvery == 0 {
-		g.runSampled(b)
+	if *batches%sampleEvery == 0 {
+		g.runSampled(b, first, last)
 		return
 	}
-	for i, s := range g.stages {
+	for i := first; i < last; i++ {
 		living, dropped, copied := len(b.Pkts)-b.Dropped, b.Dropped, b.Copied
-		s.Process(b)
+		g.stages[i].Process(b)
 		g.count(i, b, living, dropped, copied)
 	}
 }
@@ -235,11 +280,11 @@ func (g *Graph) count(i int, b *packet.Batch, living, dropped, copied int) {
 // system call and without building a time.Time of the day.
 var clockBase = time.Now()
 
-func (g *Graph) runSampled(b *packet.Batch) {
-	for i, s := range g.stages {
+func (g *Graph) runSampled(b *packet.Batch, first, last int) {
+	for i := first; i < last; i++ {
 		living, dropped, copied := len(b.Pkts)-b.Dropped, b.Dropped, b.Copied
 		start := time.Since(clockBase)
-		s.Process(b)
+		g.stages[i].Process(b)
 		ns := time.Since(clockBase) - start
 		g.count(i, b, living, dropped, copied)
 		g.counters[i].SampledPackets += uint64(living)

@@ -32,6 +32,16 @@ type Module interface {
 	Stage(w int) Stage
 }
 
+// Steerer is a Module that gives packets a home: the one worker that has the state of their connection. Where a switch has several workers, the
+// stages in front of it run on the worker that received a packet; there the packet is handed over, and the module's stage and those
+// after it run on its home worker. A graph has one such module at most.
+type Steerer interface {
+	// Steer writes the home of each packet of a batch, by index, into homes, which is as long as the batch: w for those that stay, as dropped ones do. It is called on
+	// worker w, in front of its stage, and must not change packets. from is the worker that handed the batch over, or w for what w received: a packet is handed
+	// over twice at most.
+	Steer(w int, b *packet.Batch, from int, homes []uint8)
+}
+
 // Explainer is a Stage that can say in words what it did to a packet. It is
 // asked only for traced packets, after Process, on the worker.
 type Explainer interface {

@@ -32,14 +32,14 @@ func NewTap(t Tap) *Tracer {
 }
 
 // runTapped is Run with a tap.
-func (g *Graph) runTapped(b *packet.Batch, t *Tap) {
-	for i, s := range g.stages {
+func (g *Graph) runTapped(b *packet.Batch, t *Tap, first, last int) {
+	for i := first; i < last; i++ {
 		living, dropped, copied := len(b.Pkts)-b.Dropped, b.Dropped, b.Copied
 		watched := i == t.Stage
 		if watched && t.Edge != EdgeAfter {
 			t.before(b)
 		}
-		s.Process(b)
+		g.stages[i].Process(b)
 		if watched && t.Edge != EdgeBefore {
 			t.after(b)
 		}

@@ -150,6 +150,23 @@ func (b *Batch) Rebuild() []Packet {
 	return old
 }
 
+// Keep removes the packets of other workers, which own them by now: of[i] is the worker of packet i, and those of self stay, in order.
+func (b *Batch) Keep(of []uint8, self uint8) {
+	kept, named := 0, 0
+	for i, worker := range of {
+		if worker != self {
+			continue
+		}
+		b.Pkts[kept] = b.Pkts[i]
+		if i < len(b.Flows) {
+			b.Flows[kept] = b.Flows[i]
+			named++
+		}
+		kept++
+	}
+	b.Pkts, b.Flows = b.Pkts[:kept], b.Flows[:named]
+}
+
 // Enter gives a packet another port of arrival, a tunnel's: the one before has consumed it, and the new one received it.
 func (b *Batch) Enter(p *Packet, port uint16) {
 	p.InPort = port

@@ -18,7 +18,7 @@ const Consumed Reason = 1
 var (
 	ReasonNoPort      = Register("no_port", "no stage chose an output port")
 	ReasonTxFull      = Register("tx_full", "the output port's TX ring stayed full")
-	ReasonHandoffFull = Register("handoff_full", "the ring to the worker that owns the output queue was full")
+	ReasonHandoffFull = Register("handoff_full", "the ring to the worker that owns the output queue, or has the connection, was full")
 	ReasonNoFrame     = Register("no_frame", "no free frame was left for a copy of the packet")
 	ReasonNoRoom      = Register("no_room", "the batch was full, so a copy of the packet was not made")
 	ReasonTooLong     = Register("too_long", "the packet exceeds what the output port can send")
