@@ -68,6 +68,27 @@ func (h *handoff) pop(b *packet.Batch) int {
 	return int(n)
 }
 
+// popRun is pop into an empty batch, of packets of one input port and queue alone: the first one's, as if they had just been received.
+func (h *handoff) popRun(b *packet.Batch) int {
+	head := h.head.Load()
+	if h.tailCache == head {
+		if h.tailCache = h.tail.Load(); h.tailCache == head {
+			return 0
+		}
+	}
+	first := &h.slots[head&h.mask]
+	n := uint32(0)
+	for limit := min(h.tailCache-head, packet.BatchSize); n < limit; n++ {
+		p := &h.slots[(head+n)&h.mask]
+		if p.InPort != first.InPort || p.InQueue != first.InQueue {
+			break
+		}
+		*b.Append() = *p
+	}
+	h.head.Store(head + n)
+	return int(n)
+}
+
 // len returns how many packets wait. Exact for the producer, but for what the
 // consumer takes meanwhile.
 func (h *handoff) len() uint32 { return h.tail.Load() - h.head.Load() }

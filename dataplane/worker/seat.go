@@ -120,6 +120,7 @@ func (w *Worker) seat(n, cacheBound int) {
 		for k := range w.outlets {
 			w.outlets[k].idx = make([]uint16, capacity)
 		}
+		w.seatHomes()
 	}
 	w.counters = append(w.counters, make([]portCounters, n-len(w.counters))...)
 	w.route = append(w.route, make([]uint16, n<<queueBits-len(w.route))...)

@@ -40,10 +40,10 @@ type Switch struct {
 	seats    []*seat       // by port number; nil for one that no port has had yet
 	start    func(*keeper) // starts a keeper; nil unless the switch runs
 
-	done         atomic.Uint64 // a bit per worker that receives nothing more
-	drainStarted atomic.Int64  // nanoseconds since clockBase
-	mu           sync.Mutex    // Report against close
-	rest         port.Rest     // what was left in the queues at the end
+	done         [drainSteps]atomic.Uint64 // a bit per worker that is done with a step (Worker.drained)
+	drainStarted atomic.Int64              // nanoseconds since clockBase
+	mu           sync.Mutex                // Report against close
+	rest         port.Rest                 // what was left in the queues at the end
 	closed       bool
 	last         map[*seat]port.Info // of the ports when the switch closed
 }
@@ -103,6 +103,9 @@ func (s *Switch) build(c Config, parts Parts) error {
 			return err
 		}
 		s.workers[i] = w
+	}
+	if len(s.workers) > 1 && s.workers[0].graph.Steers() {
+		s.joinHomes()
 	}
 	if parts.OnTick != nil {
 		for _, w := range s.workers {
@@ -273,7 +276,9 @@ func (s *Switch) supervise(ctx context.Context) error {
 			if w.err != nil {
 				// A switch without one of its workers would forward wrongly.
 				err = errors.Join(err, w.err, s.drain())
-				s.receiveDone(w.id)
+				for step := range drainSteps {
+					s.stepDone(step, w.id)
+				}
 			}
 		}
 	}
@@ -307,15 +312,18 @@ func (s *Switch) drainStart() time.Time {
 	return clockBase.Add(time.Duration(s.drainStarted.Load()))
 }
 
-// receiveDone declares that a worker receives nothing more, and reports
-// whether all have.
-func (s *Switch) receiveDone(worker int) bool {
+// The steps in which workers end: a worker receives nothing more, has handed over once more what others received, and has
+// run all that was handed over through the graph.
+const drainSteps = 3
+
+// stepDone declares that a worker is done with a step of the end, and reports whether all are.
+func (s *Switch) stepDone(step, worker int) bool {
 	all := uint64(1)<<len(s.workers) - 1
 	bit := uint64(1) << worker
-	if done := s.done.Load(); done&bit != 0 {
+	if done := s.done[step].Load(); done&bit != 0 {
 		return done == all
 	}
-	return s.done.Or(bit)|bit == all
+	return s.done[step].Or(bit)|bit == all
 }
 
 // Close frees everything, in the order of use: queues, caches, ports. Run does so at its
@@ -364,7 +372,7 @@ func (w *Worker) close() (rest port.Rest, err error) {
 	if w == nil {
 		return rest, nil
 	}
-	for _, h := range w.rings {
+	for _, h := range slices.Concat(w.rings, w.steered) {
 		// Only a worker that failed leaves packets here.
 		for h != nil && h.pop(w.taken) != 0 {
 			w.dropAll(w.taken, packet.ReasonShutdown)
@@ -392,7 +400,9 @@ func (w *Worker) abandon() {
 		return
 	}
 	b := w.batch
-	w.counters[b.Pkts[0].InPort].addCopies(b)
+	if len(b.Pkts) != 0 {
+		w.counters[b.Pkts[0].InPort].addCopies(b)
+	}
 	w.dropAll(b, packet.ReasonShutdown)
 }
 

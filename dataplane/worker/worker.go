@@ -32,6 +32,9 @@ type Worker struct {
 	queues  []rxQueue
 	names   []string   // of the queues: port/queue
 	rings   []*handoff // incoming, by producing worker; nil from itself
+	steered []*handoff // as rings, of packets that this worker is the home of; empty if none have one
+	homes   []homeward // by worker: the way to those that are the home of others
+	choices []uint8    // by packet of the batch: its home
 	outlets []outlet
 	route   []uint16           // (out port << queueBits | in queue) -> outlet
 	far     []*line            // as route, of packets that are handed over: where they will wait; only if a stage needs it
@@ -182,6 +185,7 @@ func (w *Worker) work() {
 		if w.graph.Emitting() {
 			w.emit()
 		}
+		got += w.takeHome()
 		got += w.takeOver()
 		pending := w.service()
 		if c := w.call.Load(); c != nil && w.call.CompareAndSwap(c, nil) {
@@ -234,6 +238,31 @@ func (w *Worker) receive(q *rxQueue) int {
 	if n == 0 {
 		return 0
 	}
+	w.begin(b, q.number)
+	c := &w.counters[q.port]
+	c.received += uint64(n)
+	for i := range b.Pkts {
+		c.receivedBytes += uint64(b.Pkts[i].WireLen)
+	}
+	w.inGraph = true
+	if w.homes == nil {
+		w.graph.Run(b)
+	} else {
+		w.graph.Front(b)
+		w.steer(b, q.port, w.id)
+		if len(b.Pkts) != 0 {
+			w.graph.Back(b)
+		}
+	}
+	w.inGraph = false
+	w.loop.Batches++
+	w.loop.Packets += uint64(n)
+	w.finish(b, q.port)
+	return n
+}
+
+// begin gives a batch, which came by one queue, the clock and what its packets would wait for.
+func (w *Worker) begin(b *packet.Batch, inQueue uint8) {
 	if b.Now = b.Pkts[0].Arrival; !w.sw.arrival {
 		b.Now = w.clock.Now()
 	} else if b.Now == 0 {
@@ -241,54 +270,47 @@ func (w *Worker) receive(q *rxQueue) int {
 	}
 	w.now = b.Now
 	if len(b.Depth) != 0 {
-		w.depths(b, q.number)
+		w.depths(b, inQueue)
 	}
 	if len(b.Wait) != 0 {
-		w.waits(b, q.number)
+		w.waits(b, inQueue)
 	}
 	if len(b.Lines) != 0 {
-		w.lines(b, q.number)
+		w.lines(b, inQueue)
 	}
-	c := &w.counters[q.port]
-	c.received += uint64(n)
-	for i := range b.Pkts {
-		c.receivedBytes += uint64(b.Pkts[i].WireLen)
-	}
-	w.inGraph = true
-	w.graph.Run(b)
-	w.inGraph = false
-	c.addCopies(b)
+}
+
+// finish gives each packet of a batch that the stages are done with its fate. port is that of the batch.
+func (w *Worker) finish(b *packet.Batch, port uint16) {
+	w.counters[port].addCopies(b)
 	if b.Entered != 0 {
-		w.enter(b, q.port)
+		for i := range b.Pkts {
+			if p := &b.Pkts[i]; p.InPort != port {
+				w.enterAt(p, port)
+			}
+		}
 	}
-	w.loop.Batches++
-	w.loop.Packets += uint64(n)
 	w.dispatch(b, false)
 	if w.shows {
 		w.show(w.now)
 	}
-	return n
 }
 
-// enter moves the books of packets that stages gave another port than that of the batch: their own port consumed them, the
-// other one received them. Copies have a fate at their port alone.
-func (w *Worker) enter(b *packet.Batch, port uint16) {
-	from := &w.counters[port]
-	for i := range b.Pkts {
-		p := &b.Pkts[i]
-		if p.InPort == port || int(p.InPort) >= len(w.counters) {
-			continue
-		}
-		to := &w.counters[p.InPort]
-		if p.Flags.Has(packet.FlagCopy) {
-			from.copied--
-			to.copied++
-			continue
-		}
-		from.fate[0].reasons[packet.Consumed]++
-		to.received++
-		to.receivedBytes += uint64(p.WireLen)
+// enterAt moves the books of a packet that a stage gave another port than that of the batch: its own port consumed it, the
+// other one received it. Copies have a fate at their port alone.
+func (w *Worker) enterAt(p *packet.Packet, port uint16) {
+	if int(p.InPort) >= len(w.counters) {
+		return
 	}
+	from, to := &w.counters[port], &w.counters[p.InPort]
+	if p.Flags.Has(packet.FlagCopy) {
+		from.copied--
+		to.copied++
+		return
+	}
+	from.fate[0].reasons[packet.Consumed]++
+	to.received++
+	to.receivedBytes += uint64(p.WireLen)
 }
 
 // takeOver sends what other workers handed over.
@@ -350,7 +372,7 @@ func (w *Worker) sleep(pending bool) {
 			return
 		}
 	}
-	if w.call.Load() != nil || w.state.Load() != stateRunning {
+	if !w.homesEmpty() || w.call.Load() != nil || w.state.Load() != stateRunning {
 		w.sleeping.Store(false)
 		return
 	}
@@ -382,10 +404,13 @@ func (w *Worker) sleep(pending bool) {
 const drainLimit = 2 * time.Second
 
 // drained says whether the worker may end. It first declares that it receives
-// nothing more; once all workers have, no packet can be handed over any more.
+// nothing more; once all workers have, no packet can be handed over any more, but for those that were handed over in front of a stage: these may be once more, as
+// may what is then sent by other workers' queues. So the workers agree on each step.
 func (w *Worker) drained(pending, draining bool) bool {
-	if !w.sw.receiveDone(w.id) {
-		return false
+	for step := range drainSteps {
+		if step != 0 && !w.homesEmpty() || !w.sw.stepDone(step, w.id) {
+			return false
+		}
 	}
 	for _, h := range w.rings {
 		if h != nil && !h.empty() {
