@@ -19,13 +19,14 @@ const (
 // Bounds of the configuration.
 const (
 	MaxConnections = 1 << 23
+	minConnections = 64  // of a worker
 	MaxRules       = 256 // of a group: a first packet tries them in order
 	maxTimeout     = 14 * 24 * time.Hour
 )
 
 // Config is the stage's section of the configuration, [stages.conntrack].
 type Config struct {
-	// Connections is the most connections that the table holds, from 64 to 8,388,608. Each takes 144 to 160 bytes. Each port has a share of them.
+	// Connections is the most connections that the table holds, from 64 to 8,388,608. Each takes 144 to 160 bytes. Each port has a share of them, and the workers divide them evenly.
 	Connections int `toml:"connections"`
 	// Invalid is the fate of packets that fit no connection and begin none: "deny" or "permit".
 	Invalid string `toml:"invalid"`
@@ -123,6 +124,7 @@ type settings struct {
 	timeouts   [numTimeouts]uint32 // in ticks
 	generation uint16              // another one with each change
 	nat        natSettings
+	steering   *steering // nil: there is one worker
 }
 
 type group struct {
@@ -151,8 +153,8 @@ func (c *Config) compile(ports []string) (*settings, error) {
 		byPort: make([]uint16, len(ports)), limits: make([]uint32, len(ports)),
 	}
 	var errs faults
-	if c.Connections < 64 || c.Connections > MaxConnections {
-		errs.add("connections = %d: choose 64 to %d", c.Connections, MaxConnections)
+	if c.Connections < minConnections || c.Connections > MaxConnections {
+		errs.add("connections = %d: choose %d to %d", c.Connections, minConnections, MaxConnections)
 	}
 	if c.Invalid != Permit && c.Invalid != Deny {
 		errs.add("invalid = %q: choose %q or %q", c.Invalid, Permit, Deny)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,6 +28,8 @@ type Module struct {
 	needs    packet.Needs             // of the stages behind
 	parser   pipeline.Module          // reads translated packets again, for those
 	natted   bool                     // the table has room for aliases
+	workers  int                      // how many divide the table
+	seed     hashSeed                 // of where fragments meet, the same at all workers
 
 	mu     sync.Mutex // guards what follows
 	config Config
@@ -38,22 +39,31 @@ type Module struct {
 
 // New makes the module of a configuration, which it validates.
 func New(c Config, env pipeline.Env) (*Module, error) {
-	if env.Workers > 1 {
-		return nil, fmt.Errorf("the two directions of a connection may come to different workers, and the switch has %d: set count = 1 in [workers]", env.Workers)
-	}
-	s, err := c.compile(pipeline.PortNames(env.Ports))
+	m := &Module{config: c, needs: env.Needs, workers: max(env.Workers, 1), seed: newSeed()}
+	s, err := m.compile(&c, env.Ports)
 	if err != nil {
 		return nil, err
 	}
-	m := &Module{config: c, needs: env.Needs, natted: s.nat.enabled()}
+	m.natted = s.nat.enabled()
 	m.settings.Store(s)
 	return m, nil
 }
 
+// compile makes settings for the switch's workers.
+func (m *Module) compile(c *Config, ports []pipeline.Port) (*settings, error) {
+	s, err := c.compile(pipeline.PortNames(ports))
+	if err == nil {
+		err = s.steer(c, m.workers)
+	}
+	return s, err
+}
+
+func newSeed() hashSeed { return hashSeed{rand.Uint64(), rand.Uint64(), rand.Uint64(), rand.Uint64()} }
+
 // Prepare checks a new configuration; commit puts it into force between two batches. The table keeps its connections, which the new rules
 // decide about anew.
 func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err error) {
-	s, err := c.compile(pipeline.PortNames(ports))
+	s, err := m.compile(&c, ports)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +102,7 @@ func (m *Module) Needs() packet.Needs { return 0 }
 func (m *Module) TakesLarge() bool { return true }
 
 // Inline makes the table's hash the same in each run, so that the same packets give the same result.
-func (m *Module) Inline() { m.inline = true }
+func (m *Module) Inline() { m.inline, m.seed = true, hashSeed{1, 2, 3, 4} }
 
 // Join implements pipeline.Joined: the graph's parser reads translated packets again.
 func (m *Module) Join(chain []pipeline.Named) error {
@@ -102,22 +112,22 @@ func (m *Module) Join(chain []pipeline.Named) error {
 
 // Stage implements pipeline.Module.
 func (m *Module) Stage(w int) pipeline.Stage {
-	seed := hashSeed{rand.Uint64(), rand.Uint64(), rand.Uint64(), rand.Uint64()}
+	seed := newSeed()
 	if m.inline {
 		seed = hashSeed{1, 2, 3, 4}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := &stage{module: m}
+	s := &stage{module: m, worker: w}
 	if m.natted {
-		s.nat = newNAT(seed[3])
+		s.nat = newNAT(seed[3], w, m.workers)
 		const needs = packet.NeedFlowHash | packet.NeedID
 		if m.parser != nil && m.needs&needs != 0 {
 			s.changed.parse = m.parser.Stage(w)
 			s.changed.batch.Pkts = make([]packet.Packet, 0, packet.BatchSize)
 		}
 	}
-	s.table = newTable(m.config.Connections, seed, s.nat)
+	s.table = newTable(m.config.Connections/m.workers, seed, s.nat)
 	s.adopt(m.settings.Load())
 	m.stages = append(m.stages, s)
 	return s
@@ -126,11 +136,13 @@ func (m *Module) Stage(w int) pipeline.Stage {
 // stage is one worker's connection tracking. Everything but what is marked shared is the worker's alone.
 type stage struct {
 	module    *Module
+	worker    int
 	*settings // of the present batch
 	table     *table
 	nat       *nat        // nil: nothing is translated
 	changed   changed     // of the present batch
 	fragments []fragments // by port
+	following []fragments // as fragments, of those that meet here; empty with one worker
 	looks     [packet.BatchSize]look
 	touched   uint64 // see touch
 	now       uint32 // tick of the present batch
@@ -158,6 +170,9 @@ func (s *stage) adopt(v *settings) {
 	}
 	for len(s.fragments) < len(v.names) {
 		s.fragments = append(s.fragments, make(fragments, fragmentSets))
+		if v.steering != nil {
+			s.following = append(s.following, make(fragments, fragmentSets))
+		}
 	}
 }
 
@@ -228,7 +243,7 @@ func (s *stage) decide(b *packet.Batch, p *packet.Packet, l *look) {
 	var r packet.Reason
 	var datagram key // of a first fragment, before it is translated
 	whole := true
-	if p.Flags.Has(packet.FlagFragment) && l.kind >= kindFlow && l.kind != kindLater {
+	if p.Flags.Has(packet.FlagFragment) && l.kind >= kindInvalid && l.kind != kindLater {
 		whole = s.fragmentKey(&datagram, p, b.Data(p), s.groups[s.byPort[p.InPort]].zone) != kindLater
 	}
 	switch l.kind {
@@ -251,6 +266,9 @@ func (s *stage) decide(b *packet.Batch, p *packet.Packet, l *look) {
 	}
 	if r == reasonInvalid && s.permit {
 		return
+	}
+	if !whole {
+		s.forget(&datagram, p.InPort)
 	}
 	b.Drop(p, r)
 }
@@ -544,8 +562,8 @@ func (s *stage) publishOutside() {
 	all := s.outsideScratch[:0]
 	for i := range s.nat.outside {
 		if o := &s.nat.outside[i]; !o.retired {
-			all = append(all, OutsideCounters{netip.AddrFrom4([4]byte{byte(o.addr >> 24), byte(o.addr >> 16), byte(o.addr >> 8), byte(o.addr)}),
-				uint64(o.blocks), uint64(o.blocks - o.freeLen), uint64(o.used)})
+			all = append(all, OutsideCounters{addrOf(o.addr),
+				uint64(o.owned), uint64(o.owned - o.freeLen), uint64(o.used)})
 		}
 	}
 	if last := s.outside.Load(); last == nil || !slices.Equal(*last, all) {

@@ -376,11 +376,6 @@ func TestValidate(t *testing.T) {
 	if err := good.Validate([]string{"p0"}); err != nil {
 		t.Error(err)
 	}
-	env := testEnv
-	env.Workers = 2
-	if _, err := New(good, env); err == nil || !strings.Contains(err.Error(), "the switch has 2: set count = 1 in [workers]") {
-		t.Errorf("two workers: %v", err)
-	}
 }
 
 func TestSizes(t *testing.T) {

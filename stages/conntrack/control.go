@@ -2,6 +2,7 @@ package conntrack
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/weirswitch/weir/pipeline"
 )
@@ -29,11 +30,26 @@ func (m *Module) Outside() []OutsideCounters {
 	defer m.mu.Unlock()
 	var out []OutsideCounters
 	for _, s := range m.stages {
-		if all := s.outside.Load(); all != nil {
-			out = append(out, *all...)
+		all := s.outside.Load()
+		if all == nil {
+			continue
+		}
+		for _, c := range *all {
+			if i := slices.IndexFunc(out, func(o OutsideCounters) bool { return o.Address == c.Address }); i >= 0 {
+				out[i].add(&c)
+			} else {
+				out = append(out, c)
+			}
 		}
 	}
 	return out
+}
+
+// add sums the counts of another worker into those of one.
+func (c *OutsideCounters) add(o *OutsideCounters) {
+	c.Blocks += o.Blocks
+	c.UsedBlocks += o.UsedBlocks
+	c.Mappings += o.Mappings
 }
 
 // Counters returns the counts of the ports, as of the workers' last report: they make one 60 times in a second, when idle 15 times.
@@ -47,12 +63,28 @@ func (m *Module) Counters() []PortCounters {
 			continue
 		}
 		for _, c := range *all {
-			if c.Port != "" {
+			if i := slices.IndexFunc(out, func(o PortCounters) bool { return o.Port == c.Port }); i >= 0 {
+				out[i].add(&c)
+			} else if c.Port != "" {
 				out = append(out, c)
 			}
 		}
 	}
 	return out
+}
+
+// add sums the counts of another worker into those of one.
+func (c *PortCounters) add(o *PortCounters) {
+	c.Connections += o.Connections
+	c.Unconfirmed += o.Unconfirmed
+	c.Share += o.Share
+	c.Begun += o.Begun
+	c.Evicted += o.Evicted
+	c.Expired += o.Expired
+	c.Denied += o.Denied
+	c.Full += o.Full
+	c.Blocks += o.Blocks
+	c.Exhausted += o.Exhausted
 }
 
 // Metrics implements pipeline.Metered.

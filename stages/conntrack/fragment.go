@@ -10,7 +10,9 @@ import (
 
 // fragments are the datagrams of one port whose first fragment was permitted, by a hash of what identifies them. A flood of
 // first fragments displaces those of its own port.
-type fragments [][fragmentWays]fragment
+type fragments []fragmentSet
+
+type fragmentSet [fragmentWays]fragment
 
 const (
 	fragmentSets = 64
@@ -22,6 +24,36 @@ type fragment struct {
 	deadline uint32
 	least    uint32 // offset that later fragments have at least: they do not overlap the transport header
 	src, dst uint32 // IPv4 addresses that the first one left with
+	home     uint8  // the worker that the first one went to; for the worker at which the fragments meet
+}
+
+// find returns the datagram of a key, or nil.
+func (f *fragmentSet) find(k *key) *fragment {
+	for i := range f {
+		if f[i].key == *k {
+			return &f[i]
+		}
+	}
+	return nil
+}
+
+// put notes a datagram in the place that it has, an empty one, or that of the oldest.
+func (f *fragmentSet) put(d fragment) {
+	oldest := 0
+	for i := range f {
+		if f[i].key == d.key {
+			oldest = i
+			break
+		}
+		if f[i].key == (key{}) { // no datagram yet, nor behind it: its deadline is no time
+			oldest = i
+			break
+		}
+		if int32(f[i].deadline-f[oldest].deadline) < 0 {
+			oldest = i
+		}
+	}
+	f[oldest] = d
 }
 
 // fragmentTime is how long later fragments may lag, as in Linux.
@@ -67,8 +99,8 @@ func fragmentHeader(p *packet.Packet, data []byte) (*header.IPv6Ext, int) {
 	return nil, 0
 }
 
-func (s *stage) set(k *key, port uint16) *[fragmentWays]fragment {
-	return &s.fragments[port][k.hash(&s.table.seed)>>32&(fragmentSets-1)]
+func (s *stage) set(of []fragments, k *key, port uint16) *fragmentSet {
+	return &of[port][k.hash(&s.table.seed)>>32&(fragmentSets-1)]
 }
 
 // first notes that the first fragment of a datagram was permitted. It may be translated by now, the key is that from before.
@@ -82,41 +114,28 @@ func (s *stage) first(k *key, p *packet.Packet, data []byte) {
 	} else if _, at := fragmentHeader(p, data); at != 0 {
 		begins = at + fragmentHeaderLen
 	}
-	set := s.set(k, p.InPort)
-	oldest := 0
-	for i := range set {
-		if set[i].key == *k {
-			oldest = i
-			break
-		}
-		if set[i].key == (key{}) { // no datagram yet, nor behind it: its deadline is no time
-			oldest = i
-			break
-		}
-		if int32(set[i].deadline-set[oldest].deadline) < 0 {
-			oldest = i
-		}
-	}
-	set[oldest] = fragment{*k, s.now + fragmentTime, uint32(int(p.Payload) - begins), src, dst}
+	s.set(s.fragments, k, p.InPort).put(fragment{key: *k, deadline: s.now + fragmentTime, least: uint32(int(p.Payload) - begins), src: src, dst: dst})
 }
 
 const fragmentHeaderLen = 8
 
+// forget notes that the first fragment of a datagram was dropped, and so are the later ones, also where an earlier datagram had the same key.
+func (s *stage) forget(k *key, port uint16) {
+	if f := s.set(s.fragments, k, port).find(k); f != nil {
+		f.deadline = s.now
+	}
+}
+
 // later decides about a later fragment by what became of the first.
 func (s *stage) later(p *packet.Packet, l *look, data []byte) packet.Reason {
-	set := s.set(&l.key, p.InPort)
-	for i := range set {
-		if f := &set[i]; f.key == l.key {
-			if int32(f.deadline-s.now) > 0 && uint32(fragmentOffset(p, data)) >= f.least {
-				if s.nat != nil && p.Flags.Has(packet.FlagIPv4) {
-					s.follow(p, data, f)
-				}
-				return 0
-			}
-			return reasonFragment
-		}
+	f := s.set(s.fragments, &l.key, p.InPort).find(&l.key)
+	if f == nil || int32(f.deadline-s.now) <= 0 || uint32(fragmentOffset(p, data)) < f.least {
+		return reasonFragment
 	}
-	return reasonFragment
+	if s.nat != nil && p.Flags.Has(packet.FlagIPv4) {
+		s.follow(p, data, f)
+	}
+	return 0
 }
 
 // follow translates a later fragment as the first one was. It has no transport header.

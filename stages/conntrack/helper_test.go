@@ -12,11 +12,17 @@ import (
 
 var testEnv = pipeline.Env{Workers: 1, Ports: []pipeline.Port{{Name: "p0"}, {Name: "p1"}, {Name: "p2"}}}
 
-// rig is a parser and the stage, with a batch and a clock.
+// testWorkers is how many workers rigs have: see TestWorkers.
+var testWorkers = 1
+
+// rig is a parser and the stage, with a batch and a clock. Of several workers, each packet arrives at another one than the packet before.
 type rig struct {
 	*Module
 	parse pipeline.Stage
-	stage *stage
+	stage *stage // of the first worker
+	one   *packet.Batch
+	turn  int // of the worker at which the next packet arrives
+	hops  int // packets handed over
 	batch *packet.Batch
 	addrs []uint64
 	now   int64
@@ -24,7 +30,9 @@ type rig struct {
 
 func newRig(t testing.TB, c Config) *rig {
 	t.Helper()
-	m, err := New(c, testEnv)
+	env := testEnv
+	env.Workers = testWorkers
+	m, err := New(c, env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,6 +47,10 @@ func newRig(t testing.TB, c Config) *rig {
 	}
 	t.Cleanup(func() { pool.Close() })
 	r := &rig{Module: m, parse: p.Stage(0), stage: m.Stage(0).(*stage), batch: packet.NewBatch(pool.NewCache(), packet.BatchSize), now: 1 << 40}
+	for w := range testWorkers - 1 {
+		m.Stage(w + 1)
+	}
+	r.one = packet.NewBatch(r.batch.Frames, packet.BatchSize)
 	for range packet.BatchSize {
 		addr, _ := r.batch.Frames.AllocOne()
 		r.addrs = append(r.addrs, addr)
@@ -57,13 +69,57 @@ func (r *rig) put(port int, frame []byte) {
 // run takes the batch through both stages, and empties it. It returns what became of its packets.
 func (r *rig) run() (out []packet.Reason) {
 	r.batch.Now = r.now
-	r.parse.Process(r.batch)
-	r.stage.Process(r.batch)
+	r.process()
 	for i := range r.batch.Pkts {
 		out = append(out, r.batch.Pkts[i].Reason)
 	}
 	r.batch.Reset()
 	return out
+}
+
+// process takes the batch through both stages.
+func (r *rig) process() {
+	r.parse.Process(r.batch)
+	if testWorkers == 1 {
+		r.stage.Process(r.batch)
+		return
+	}
+	for i := range r.batch.Pkts {
+		r.travel(&r.batch.Pkts[i])
+	}
+}
+
+// travel takes a packet to its home, and through the stage there.
+func (r *rig) travel(p *packet.Packet) {
+	b := r.one
+	b.Now = r.batch.Now
+	*b.Append() = *p
+	at := r.turn % testWorkers
+	r.turn++
+	from := at
+	for hop := 0; ; hop++ {
+		var home [1]uint8
+		r.Steer(at, b, from, home[:])
+		if int(home[0]) == at {
+			break
+		}
+		if hop == 2 {
+			panic("a packet is handed over for the third time")
+		}
+		r.hops++
+		from, at = at, int(home[0])
+	}
+	r.stages[at].Process(b)
+	*p = b.Pkts[0]
+	b.Reset()
+}
+
+// used is how many connections the workers have.
+func (r *rig) used() (n int) {
+	for _, s := range r.stages {
+		n += int(s.table.used)
+	}
+	return n
 }
 
 // send sends one frame, and returns what became of it.

@@ -15,6 +15,8 @@ type nat struct {
 	rules   []natUse
 	heads   []uint32 // blocks by a hash of their owner: block's number + 1
 	seed    uint64
+
+	worker, workers int // the worker's number, and how many divide the blocks
 }
 
 // natUse is what a rule's inside addresses have.
@@ -32,6 +34,7 @@ type outside struct {
 	free     []uint16 // a queue, so that a block rests as long as possible before another inside address gets it
 	freeHead uint32
 	freeLen  uint32
+	owned    uint32 // blocks that this worker gives out
 	used     uint32 // mappings
 }
 
@@ -80,7 +83,9 @@ func ownerOf(zone uint16, addr uint32) uint64 { return 1<<63 | uint64(zone)<<32 
 
 const natHeads = 1 << 13
 
-func newNAT(seed uint64) *nat { return &nat{seed: seed | 1, heads: make([]uint32, natHeads)} }
+func newNAT(seed uint64, worker, workers int) *nat {
+	return &nat{seed: seed | 1, heads: make([]uint32, natHeads), worker: worker, workers: workers}
+}
 
 // adopt goes over to the outside addresses of new rules. An address that stays as it is keeps its mappings.
 func (n *nat) adopt(v *natSettings, ports int) {
@@ -128,10 +133,14 @@ func (n *nat) place(spec outsideSpec) int {
 			empty = i
 		}
 	}
-	o := outside{outsideSpec: spec, owners: make([]block, spec.blocks), free: make([]uint16, spec.blocks), freeLen: spec.blocks}
-	for i := range o.free {
-		o.free[i] = uint16(i)
+	o := outside{outsideSpec: spec, owners: make([]block, spec.blocks), free: make([]uint16, spec.blocks)}
+	for b := range spec.blocks {
+		if int(spec.owner(b, n.workers)) == n.worker {
+			o.free[o.owned] = uint16(b)
+			o.owned++
+		}
 	}
+	o.freeLen = o.owned
 	for k := range o.mappings {
 		o.mappings[k] = hugepage.Make[mapping](int(spec.blocks * spec.size))
 	}

@@ -25,8 +25,7 @@ func natConfig() Config {
 func (r *rig) forward(port int, frame []byte) ([]byte, packet.Reason) {
 	r.put(port, frame)
 	r.batch.Now = r.now
-	r.parse.Process(r.batch)
-	r.stage.Process(r.batch)
+	r.process()
 	p := &r.batch.Pkts[0]
 	reason := p.Reason
 	out := slices.Clone(r.batch.Data(p))
@@ -356,12 +355,19 @@ func TestNATExhausted(t *testing.T) {
 // checkNAT holds the mappings against the connections that hold them.
 func checkNAT(t testing.TB, r *rig) {
 	t.Helper()
+	for _, s := range r.stages {
+		checkNATOf(t, s)
+	}
+}
+
+func checkNATOf(t testing.TB, s *stage) {
+	t.Helper()
 	held := map[handle]uint32{}
 	kept := map[*block]int32{}
-	tab := r.stage.table
+	tab := s.table
 	slots := 0
-	for _, s := range tab.slots {
-		if s != 0 {
+	for _, slot := range tab.slots {
+		if slot != 0 {
 			slots++
 		}
 	}
@@ -376,7 +382,7 @@ func checkNAT(t testing.TB, r *rig) {
 			}
 			keep := func(h handle) {
 				if h != noHandle {
-					o, _, at := r.stage.nat.of(h)
+					o, _, at := s.nat.of(h)
 					kept[&o.owners[at/o.size]]++
 				}
 			}
@@ -389,15 +395,15 @@ func checkNAT(t testing.TB, r *rig) {
 		t.Fatalf("%d slots, %d connections, %d aliases", slots, tab.used, aliases)
 	}
 	chained := map[uint32]bool{}
-	for _, link := range r.stage.nat.heads {
+	for _, link := range s.nat.heads {
 		for link != 0 {
 			chained[link-1] = true
-			_, b := r.stage.nat.blockAt(link - 1)
+			_, b := s.nat.blockAt(link - 1)
 			link = b.next
 		}
 	}
-	for number := range r.stage.nat.outside {
-		o := &r.stage.nat.outside[number]
+	for number := range s.nat.outside {
+		o := &s.nat.outside[number]
 		used, free := uint32(0), uint32(0)
 		for kind := range o.mappings {
 			for at := range o.mappings[kind] {
@@ -415,6 +421,11 @@ func checkNAT(t testing.TB, r *rig) {
 		for b := range o.owners {
 			if got, want := o.owners[b].kept, kept[&o.owners[b]]; got != want {
 				t.Fatalf("block %d is kept by %d connections, counted %d", b, want, got)
+			}
+			if mine := o.outsideSpec.owner(uint32(b), s.nat.workers) == uint8(s.worker); !mine && o.owners[b].owner != 0 {
+				t.Fatalf("worker %d has block %d, which is another one's", s.worker, b)
+			} else if !mine {
+				continue
 			}
 			if owned := o.owners[b].owner != 0; !owned {
 				free++

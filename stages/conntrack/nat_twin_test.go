@@ -192,6 +192,9 @@ func (w *natTwin) learn(t *testing.T, q *probe, frame []byte) {
 			if c == nil || c.first.proto != q.proto || a.src.Addr() != twinOutside {
 				continue
 			}
+			if testWorkers > 1 && q.ends().src == twinBackend {
+				continue // what a service begins from its own port has the home of the station that it speaks to
+			}
 			if same := c.first.ends().src == q.ends().src; same != (a.src == want.src) {
 				t.Fatalf("%v became %v, and %v is %v", q.ends().src, want.src, c.first.ends().src, a.src)
 			}
@@ -269,11 +272,16 @@ func TestNATTwin(t *testing.T) {
 	if testing.Short() {
 		packets = 100_000
 	}
+	againstNATTwin(t, packets, 3*40, 8)
+}
+
+// againstNATTwin sends random packets to a table of so many connections, of which the first port has a share.
+func againstNATTwin(t *testing.T, packets, connections, share int) {
 	c := DefaultConfig()
-	c.Connections = 3 * 40
+	c.Connections = connections
 	c.Timeouts.UDP, c.Timeouts.ICMP = 3*time.Second, 2*time.Second
 	c.Groups = []Group{
-		{Name: "in", Ports: []string{"p0"}, Default: Permit, Share: 8},
+		{Name: "in", Ports: []string{"p0"}, Default: Permit, Share: share},
 		{Name: "out", Ports: []string{"p1"}, Default: Deny, Rules: []Rule{{Action: Permit, Protocol: "udp"}, {Action: Permit, Protocol: "icmp"}}},
 	}
 	c.SNAT = []SNAT{{Exempt: true, Dst: "10.0.0.0/8"}, {Ports: []string{"p0", "p2"}, Src: "10.0.0.0/8", Addresses: []string{outsideAddr}}}
@@ -297,8 +305,8 @@ func TestNATTwin(t *testing.T) {
 			t.Fatalf("packet %d: %q, the twin says %q: %+v", sent, got, want, q)
 		}
 		seen[got]++
-		if int(g.stage.table.used) != len(w.conns) {
-			t.Fatalf("after %d packets: %d connections, the twin has %d; the last was %q: %+v about %+v", sent, g.stage.table.used, len(w.conns), got, q, q.about)
+		if g.used() != len(w.conns) {
+			t.Fatalf("after %d packets: %d connections, the twin has %d; the last was %q: %+v about %+v", sent, g.used(), len(w.conns), got, q, q.about)
 		}
 		if got != 0 {
 			continue
@@ -329,7 +337,7 @@ func TestNATTwin(t *testing.T) {
 	if translated < packets/20 {
 		t.Errorf("only %d of %d packets were translated", translated, packets)
 	}
-	t.Log(seen, translated)
+	t.Log(seen, translated, g.hops, "handed over")
 }
 
 func firstOf(a, _ string) string { return a }
