@@ -22,19 +22,19 @@ import (
 //	10.1.0.2 ── p0 ┐
 //	               ├── weir ── p2 ── 192.0.2.9, and 192.0.2.1 is all that it sees
 //	10.2.0.2 ── p1 ┘
-func natBed(t *testing.T) *bed {
+func natBed(t *testing.T, workers, queues int) *bed {
 	t.Helper()
 	netnstest.Require(t)
 	b := &bed{ns: netnstest.New(t, prefix), dir: t.TempDir()}
 	b.file = b.dir + "/r1.toml"
 	for i, address := range []string{"10.1.0.2/24", "10.2.0.2/24", "192.0.2.9/24"} {
-		h := netnstest.NewHost(t, prefix, netnstest.Port{Namespace: b.ns, Name: fmt.Sprintf("p%d", i)}, address)
+		h := netnstest.NewHost(t, prefix, netnstest.Port{Namespace: b.ns, Name: fmt.Sprintf("p%d", i), Queues: queues}, address)
 		if i < 2 { // the outside has no route to the inside
 			check(t, h.NS.AddRoute("eth0", netip.MustParsePrefix("0.0.0.0/0"), netip.MustParseAddr(strings.Replace(address, ".2/24", ".1", 1))))
 		}
 		b.hosts = append(b.hosts, h)
 	}
-	b.write(t, `
+	b.write(t, fmt.Sprintf("[workers]\ncount = %d\npin = false\n", workers)+`
 [switch]
 name = "r1"
 id = 1
@@ -91,9 +91,15 @@ metrics = ""
 }
 
 // TestNAT: hosts' kernels speak TCP, UDP and ICMP through source translation, destination translation and a hairpin, and see the errors of
-// the router itself.
+// the router itself, with one worker and with several, each of which has connections whose packets others receive.
 func TestNAT(t *testing.T) {
-	b := natBed(t)
+	for _, c := range []struct{ workers, queues int }{{1, 1}, {2, 1}, {2, 2}, {3, 4}} {
+		t.Run(fmt.Sprintf("%d workers %d queues", c.workers, c.queues), func(t *testing.T) { testNAT(t, c.workers, c.queues) })
+	}
+}
+
+func testNAT(t *testing.T, workers, queues int) {
+	b := natBed(t, workers, queues)
 	inside, server, outside := b.hosts[0], b.hosts[1], b.hosts[2]
 	out := netip.MustParseAddr("192.0.2.9")
 	const public, seen = "192.0.2.1", 8 << 20
@@ -130,6 +136,21 @@ func TestNAT(t *testing.T) {
 	_ = ping.Wait() // no answer is its failure
 	if !strings.Contains(text.String(), "From 10.1.0.1") || !strings.Contains(text.String(), "Time to live exceeded") {
 		t.Errorf("a time to live of 1: ping says %q", text.String())
+	}
+	// So many flows that not all can arrive at the home of their connection in both directions.
+	for range 20 {
+		if err := echo(inside, outside, out); err != nil {
+			t.Errorf("UDP to the outside: %v", err)
+		}
+	}
+	r := b.Node.Report()
+	var steered uint64
+	for _, w := range r.Workers {
+		steered += w.Steered
+	}
+	t.Logf("%d packets received, %d handed over to the worker of their connection; dropped: %v", r.Received, steered, r.Dropped)
+	if (steered != 0) != (workers > 1) || r.Dropped["handoff_full"]+r.Dropped["ct_fragment"]+r.Dropped["nat_unmapped"] != 0 {
+		t.Errorf("%d packets were handed over, of %d; dropped: %v", steered, r.Received, r.Dropped)
 	}
 	b.stop(t)
 }

@@ -169,14 +169,14 @@ func untimed(w io.Writer, some bool) error {
 
 func printWorkers(w io.Writer, workers []*api.Worker) error {
 	t := text.NewTable(">WORKER", ">CORE", ">THREAD", "QUEUES", ">PACKETS", ">BATCHES", ">PACKETS/BATCH",
-		">HANDED OVER", ">TAKEN OVER", ">SLEEPS", ">FREE FRAMES")
+		">HANDED OVER", ">STEERED", ">TAKEN OVER", ">SLEEPS", ">FREE FRAMES")
 	for _, x := range workers {
 		core := fmt.Sprint(x.Core)
 		if x.Core < 0 {
 			core = "any"
 		}
 		t.Row(x.Id, core, x.Thread, strings.Join(x.Queues, " "), x.Packets, x.Batches, ratio(x.Packets, x.Batches),
-			x.HandedOver, x.TakenOver, x.Sleeps, x.FreeFrames)
+			x.HandedOver, x.Steered, x.TakenOver, x.Sleeps, x.FreeFrames)
 	}
 	return t.Write(w)
 }

@@ -4294,6 +4294,7 @@ type Worker struct {
 	Sleeps        uint64                 `protobuf:"varint,10,opt,name=sleeps,proto3" json:"sleeps,omitempty"`                           // times the worker slept in poll
 	FreeFrames    int64                  `protobuf:"varint,11,opt,name=free_frames,json=freeFrames,proto3" json:"free_frames,omitempty"` // in its cache
 	CpuNs         uint64                 `protobuf:"varint,12,opt,name=cpu_ns,json=cpuNs,proto3" json:"cpu_ns,omitempty"`                // processor time that its thread has used; 0 once it has ended
+	Steered       uint64                 `protobuf:"varint,13,opt,name=steered,proto3" json:"steered,omitempty"`                         // packets given to the worker that has their connection; handed_over has them too
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4408,6 +4409,13 @@ func (x *Worker) GetFreeFrames() int64 {
 func (x *Worker) GetCpuNs() uint64 {
 	if x != nil {
 		return x.CpuNs
+	}
+	return 0
+}
+
+func (x *Worker) GetSteered() uint64 {
+	if x != nil {
+		return x.Steered
 	}
 	return 0
 }
@@ -4981,7 +4989,7 @@ const file_weir_proto_rawDesc = "" +
 	"\x0fsampled_packets\x18\x06 \x01(\x04R\x0esampledPackets\x12\x1d\n" +
 	"\n" +
 	"sampled_ns\x18\a \x01(\x04R\tsampledNs\x12\"\n" +
-	"\rns_per_packet\x18\b \x01(\x01R\vnsPerPacket\"\xb8\x02\n" +
+	"\rns_per_packet\x18\b \x01(\x01R\vnsPerPacket\"\xd2\x02\n" +
 	"\x06Worker\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x12\n" +
 	"\x04core\x18\x02 \x01(\x03R\x04core\x12\x16\n" +
@@ -4998,7 +5006,8 @@ const file_weir_proto_rawDesc = "" +
 	" \x01(\x04R\x06sleeps\x12\x1f\n" +
 	"\vfree_frames\x18\v \x01(\x03R\n" +
 	"freeFrames\x12\x15\n" +
-	"\x06cpu_ns\x18\f \x01(\x04R\x05cpuNs\"\xdf\x01\n" +
+	"\x06cpu_ns\x18\f \x01(\x04R\x05cpuNs\x12\x18\n" +
+	"\asteered\x18\r \x01(\x04R\asteered\"\xdf\x01\n" +
 	"\x06Frames\x12\x14\n" +
 	"\x05total\x18\x01 \x01(\x03R\x05total\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x1d\n" +

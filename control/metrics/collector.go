@@ -55,6 +55,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		e.counter("worker_sleeps_total", "times the worker slept", w.Sleeps, "worker", id)
 		e.send("worker_cpu_seconds_total", "processor time that the worker's thread has used", float64(w.CpuNs)/1e9, prometheus.CounterValue, "worker", id)
 		e.counter("worker_handed_over_packets_total", "packets given to other workers", w.HandedOver, "worker", id)
+		e.counter("worker_steered_packets_total", "packets given to the worker that has their connection, which are among those given to other workers", w.Steered, "worker", id)
 		e.counter("worker_taken_over_packets_total", "packets taken from other workers", w.TakenOver, "worker", id)
 		e.gauge("worker_free_frames", "frames in the worker's cache", float64(w.FreeFrames), "worker", id)
 	}

@@ -56,7 +56,7 @@ type LoopCounters struct {
 	Packets    uint64 `json:"packets"`     // packets in them
 	HandedOver uint64 `json:"handed_over"` // packets given to other workers
 	TakenOver  uint64 `json:"taken_over"`  // packets taken from other workers
-	Steered    uint64 `json:"steered"`     // of those given, the ones that a stage of the other worker has the connection of
+	Steered    uint64 `json:"steered"`     // of those handed over, packets whose connection the other worker has
 	Rounds     uint64 `json:"rounds"`      // rounds over all queues
 	Sleeps     uint64 `json:"sleeps"`      // times the worker slept in poll
 }

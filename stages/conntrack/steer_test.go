@@ -201,7 +201,7 @@ func FuzzSteer(f *testing.F) {
 		defer func() { testWorkers = 1 }()
 		c := natConfig()
 		c.Connections, c.Groups = 192, nil
-		c.SNAT[0].BlockSize = 64
+		c.SNAT[0].BlockSize, c.SNAT[0].PortRange = 64, "1024-1300"
 		c.DNAT = []DNAT{{Dst: outsideAddr, Protocol: "tcp", DstPort: "443", Backends: []Backend{{Address: "10.0.0.80"}}}}
 		r := newRig(t, c)
 		for port := range 3 {
