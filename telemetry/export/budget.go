@@ -3,6 +3,7 @@ package export
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -105,6 +106,19 @@ func (b *budget) set(rate ByteRate) {
 	for _, s := range b.shapers {
 		s.Shape(each)
 	}
+}
+
+// join takes a source in. Until it has measured something it gets what one of so many would get.
+func (b *budget) join(s Shaper) {
+	b.shapers = append(b.shapers, s)
+	if b.rate != 0 {
+		s.Shape(Usable * b.rate / float64(len(b.shapers)))
+	}
+}
+
+// leave leaves the rate to the others.
+func (b *budget) leave(s Shaper) {
+	b.shapers = slices.DeleteFunc(b.shapers, func(o Shaper) bool { return o == s })
 }
 
 func (b *budget) burst() float64 { return max(burstSeconds*b.rate, leastBurst) }

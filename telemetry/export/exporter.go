@@ -1,6 +1,7 @@
 package export
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,20 +44,22 @@ type Counters struct {
 type counters struct{ records, bytes, lost, over atomic.Uint64 }
 
 // Exporter drains sources into a sink. Poll and Finish belong to one goroutine;
-// Counters may be called from anywhere.
+// Counters, Add and Remove may be called from anywhere.
 type Exporter struct {
-	id      uint32
-	name    string
-	hash    hash.Family
-	sources []Source
-	sink    Sink          // nil: records are not kept
-	local   Local         // nil: none
-	buffer  []byte        // of the latest record
-	body    []byte        // of the latest record of digests
-	counts  [256]counters // by kind
-	budget  budget
-	rate    atomic.Int64 // of the budget, as it is to be
-	shaper  bool         // the source that is collected from is one
+	id     uint32
+	name   string
+	hash   hash.Family
+	sink   Sink          // nil: records are not kept
+	counts [256]counters // by kind
+	rate   atomic.Int64  // of the budget, as it is to be
+
+	collecting sync.Mutex // guards what follows, and is had while sources are collected from
+	sources    []Source
+	local      Local  // nil: none
+	buffer     []byte // of the latest record
+	body       []byte // of the latest record of digests
+	budget     budget
+	shaper     bool // the source that is collected from is one
 
 	mu         sync.Mutex // guards lost and overBudget
 	lost       tallies
@@ -66,18 +69,44 @@ type Exporter struct {
 // New returns the exporter of the switch with the given number, name and hash family. All records go to
 // the sink, and those of PINT's digests to the local store. Without either, sources are drained all the same.
 func New(id uint32, name string, family hash.Family, sources []Source, sink Sink, local Local) *Exporter {
+	e := &Exporter{id: id, name: name, hash: family, sink: sink}
+	e.Add(local, sources...)
+	return e
+}
+
+// Add joins sources that come to the others, before they measure anything. From now on the local store takes PINT's digests; nil: the one that there is.
+func (e *Exporter) Add(local Local, sources ...Source) {
+	e.collecting.Lock()
+	defer e.collecting.Unlock()
+	if local != nil {
+		e.local = local
+	}
 	for _, s := range sources {
-		if l, ok := s.(Listener); ok && (sink != nil || local != nil) {
+		if l, ok := s.(Listener); ok && (e.sink != nil || e.local != nil) {
 			l.Listen()
 		}
-	}
-	e := &Exporter{id: id, name: name, hash: family, sources: sources, sink: sink, local: local}
-	for _, s := range sources {
+		e.sources = append(slices.Clip(e.sources), s)
 		if shaper, ok := s.(Shaper); ok {
-			e.budget.shapers = append(e.budget.shapers, shaper)
+			e.budget.join(shaper)
 		}
 	}
-	return e
+}
+
+// Remove collects all that is left in sources that measure nothing more, and forgets them. now is nanoseconds of CLOCK_TAI.
+func (e *Exporter) Remove(now int64, sources ...Source) {
+	e.collecting.Lock()
+	defer e.collecting.Unlock()
+	for _, s := range sources {
+		at := slices.Index(e.sources, s)
+		if at < 0 {
+			continue
+		}
+		e.collectFrom(s, now, true, func(h *record.Header, body func([]byte) ([]byte, error)) { e.emit(h, body) })
+		e.sources = slices.Delete(slices.Clone(e.sources), at, at+1)
+		if shaper, ok := s.(Shaper); ok {
+			e.budget.leave(shaper)
+		}
+	}
 }
 
 // SetBudget bounds what the sink gets per second, from the next poll on; 0: no bound, which is the default. The sources
@@ -95,15 +124,21 @@ func (e *Exporter) collect(now int64, last bool) (records int) {
 		records++
 		e.emit(h, body)
 	}
+	e.collecting.Lock()
+	defer e.collecting.Unlock()
 	if e.sink != nil {
 		e.budget.set(ByteRate(e.rate.Load()))
 		e.budget.tick(now)
 	}
 	for _, s := range e.sources {
-		_, e.shaper = s.(Shaper)
-		s.Collect(now, last, emit)
+		e.collectFrom(s, now, last, emit)
 	}
 	return records
+}
+
+func (e *Exporter) collectFrom(s Source, now int64, last bool, emit record.Emit) {
+	_, e.shaper = s.(Shaper)
+	s.Collect(now, last, emit)
 }
 
 func (e *Exporter) emit(h *record.Header, body func([]byte) ([]byte, error)) {
@@ -178,10 +213,6 @@ const (
 // Run polls until stop is closed; the caller then calls Finish once the workers
 // have ended. clock reads CLOCK_TAI in ns.
 func (e *Exporter) Run(stop <-chan struct{}, clock func() int64) {
-	if len(e.sources) == 0 {
-		<-stop
-		return
-	}
 	pause := busyPause
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/weirswitch/weir/telemetry/export"
@@ -32,7 +34,9 @@ type Config struct {
 
 // Digests are a switch's own. Its methods are safe for concurrent use.
 type Digests struct {
-	live   *store.Live
+	live *store.Live
+
+	mu     sync.Mutex // guards engine
 	engine query.Engine
 }
 
@@ -42,10 +46,34 @@ func New(c Config) (*Digests, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Digests{live, query.Engine{
-		Plans: c.Plans, Switches: c.Switches, Topology: c.Topology,
+	d := &Digests{live: live, engine: query.Engine{
 		Confidence: Confidence, Limits: query.Limits{Candidates: math.MaxInt, Records: math.MaxInt, Bytes: 64 << 20},
-	}}, nil
+	}}
+	d.Read(c)
+	return d, nil
+}
+
+// Read has digests be read by other plans, switches and topology than before. Those of plans that are not among them stay, and are read by the plans of before, unless
+// another plan has the number now. The bound of the memory is that of New.
+func (d *Digests) Read(c Config) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	plans := slices.Clone(c.Plans)
+	for _, old := range d.engine.Plans {
+		if !slices.ContainsFunc(plans, func(p *pintplan.Plan) bool { return p.ID == old.ID }) {
+			plans = append(plans, old)
+		}
+	}
+	d.engine.Plans, d.engine.Switches, d.engine.Topology = plans, c.Switches, c.Topology
+}
+
+// over is an engine over what the store holds now.
+func (d *Digests) over() query.Engine {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e := d.engine
+	e.Store = d.live.View(store.Window{})
+	return e
 }
 
 // Local is the store as an exporter takes it: nil without one.
@@ -77,8 +105,7 @@ func (d *Digests) Ask(ctx context.Context, q *query.Question) (any, error) {
 	if d == nil {
 		return nil, errors.New("this switch keeps no digests to answer from: add the stage pint to its graph, and set telemetry.local_bytes")
 	}
-	e := d.engine
-	e.Store = d.live.View(store.Window{})
+	e := d.over()
 	return e.Ask(ctx, q)
 }
 
@@ -93,8 +120,7 @@ func (d *Digests) Answers(flows int) (all []any, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), answersTime)
 	defer cancel()
-	e := d.engine
-	e.Store = d.live.View(store.Window{})
+	e := d.over()
 	for _, kind := range Kinds {
 		answer, askErr := e.Ask(ctx, &query.Question{Kind: kind, Limit: flows})
 		switch {
