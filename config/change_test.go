@@ -111,14 +111,22 @@ func TestPrepare(t *testing.T) {
 			[]string{`~ port[1].rate_bits = 9000, was 0`}, nil},
 		{"a port of another name", []string{`interface = "p2"`, "name = \"x\"\ninterface = \"p2\""}, nil,
 			[]string{"port[2].name: cannot change while the port is there: remove port p2, and add the other one then"}},
-		{"the graph", []string{`, "mirror"`, ""}, nil, []string{"switch.graph: " + restart}},
+		{"a stage less", []string{`, "mirror"`, ""},
+			[]string{`~ switch.graph = ["parse", "policer", "acl", "l3"], was ["parse", "policer", "acl", "l3", "mirror"]`, "- stages.mirror = {}"}, nil},
+		{"stages that come and go, in another order, and a value of one that stays", []string{`"parse", "policer", "acl", "l3"`, `"parse", "oblivious", "acl", "l3", "disketch"`, `"80"`, `"443"`}, []string{
+			`~ switch.graph = ["parse", "oblivious", "acl", "l3", "disketch", "mirror"], was ["parse", "policer", "acl", "l3", "mirror"]`,
+			`~ stages.acl.rule[0].dst_port = "443", was "80"`, "- stages.policer = {}",
+			`+ stages.disketch = {epoch_bits = 30, fragment = [{kind = "countsketch", key = "5-tuple", prefix4 = 32, prefix6 = 128, unit = "packets", memory = 131072, hops = 5, candidates = 256}]}`,
+			`+ stages.oblivious = {kind = "nwps", unit = "bytes", size = 10000, gamma = 0.25, epoch_bits = 30, key = "5-tuple", prefix4 = 32, prefix6 = 128}`}, nil},
+		{"stages that cannot come", []string{`"parse",`, `"parse", "bond",`, `"mirror"`, `"mirror", "distribute"`}, nil,
+			[]string{`switch.graph[1]: stage "bond" cannot come while the switch runs: restart it`, `switch.graph[6]: stage "distribute" cannot come while the switch runs: restart it`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			old, next := parsed(t, changeable), parsed(t, strings.NewReplacer(tt.edit...).Replace(changeable))
 			chain := chainOf(t, old)
-			changes, commit, err := Prepare(old, next, chain, portsOf(next))
+			p, err := Prepare(old, next, chain, portsOf(next))
 			if tt.faults != nil {
-				if commit != nil || err == nil || err.Error() != strings.Join(tt.faults, "\n") {
+				if p != nil || err == nil || err.Error() != strings.Join(tt.faults, "\n") {
 					t.Fatalf("got %v, want %q", err, tt.faults)
 				}
 				if diff := cmp.Diff(old.Stages["acl"], pointer(chain[2].Module.(*acl.Module).Config())); diff != "" {
@@ -130,13 +138,13 @@ func TestPrepare(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, c := range changes {
+			for _, c := range p.Changes {
 				got = append(got, c.String())
 			}
 			if diff := cmp.Diff(tt.changes, got); diff != "" {
 				t.Error(diff)
 			}
-			commit()
+			p.Commit()
 			if diff := cmp.Diff(next.Stages["acl"], pointer(chain[2].Module.(*acl.Module).Config())); diff != "" {
 				t.Error(diff)
 			}
@@ -151,14 +159,35 @@ func TestPrepareTableSize(t *testing.T) {
 	text := "[switch]\nname = \"s1\"\ngraph = [\"parse\", \"l2\"]\n[[port]]\ninterface = \"p0\"\n[stages.l2]\nageing = \"5m\"\n"
 	old := parsed(t, text)
 	chain := chainOf(t, old)
-	if _, _, err := Prepare(old, parsed(t, text+"table_size = 99\n"), chain, portsOf(old)); err == nil || err.Error() != "stages.l2.table_size: "+restart {
+	if _, err := Prepare(old, parsed(t, text+"table_size = 99\n"), chain, portsOf(old)); err == nil || err.Error() != "stages.l2.table_size: "+restart {
 		t.Errorf("got %v", err)
 	}
-	changes, commit, err := Prepare(old, parsed(t, strings.Replace(text, "5m", "5s", 1)), chain, portsOf(old))
-	if err != nil || len(changes) != 1 || changes[0].String() != `~ stages.l2.ageing = "5s", was "5m0s"` {
-		t.Fatalf("%v, %v", changes, err)
+	p, err := Prepare(old, parsed(t, strings.Replace(text, "5m", "5s", 1)), chain, portsOf(old))
+	if err != nil || len(p.Changes) != 1 || p.Changes[0].String() != `~ stages.l2.ageing = "5s", was "5m0s"` {
+		t.Fatalf("%+v, %v", p, err)
 	}
-	commit()
+	p.Commit()
+}
+
+// TestPrepareGraph: modules of stages that stay are kept, the others are made, and what cannot be had without a restart is refused.
+func TestPrepareGraph(t *testing.T) {
+	old := parsed(t, changeable)
+	chain := chainOf(t, old)
+	next := parsed(t, strings.Replace(changeable, `"policer", "acl", "l3", "mirror"`, `"lds_ingress", "acl", "l3"`, 1))
+	p, err := Prepare(old, next, chain, portsOf(next))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := p.Graph; len(g) != 4 || g[0] != chain[0] || g[1].Name != "lds_ingress" || g[2] != chain[2] || g[3] != chain[3] {
+		t.Errorf("graph %v of %v", g, chain)
+	}
+	if p, err := Prepare(old, old, chain, portsOf(old)); err != nil || p.Graph != nil {
+		t.Errorf("the same graph: %+v, %v", p, err)
+	}
+	old.Dataplane.Timestamps, next.Dataplane.Timestamps = "xdp", "xdp"
+	if p, err := Prepare(old, next, chain, portsOf(next)); err == nil || !strings.Contains(err.Error(), `switch.graph[1]: stage "lds_ingress" needs the times of arrival`) {
+		t.Errorf("%+v, %v", p, err)
+	}
 }
 
 func TestEdited(t *testing.T) {

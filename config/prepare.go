@@ -2,29 +2,44 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/internal/tomlfile"
 	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/stages"
 )
 
 // restart is the remedy for what cannot change live.
 const restart = "cannot change while the switch runs: restart it"
 
+// Prepared is what Prepare made ready.
+type Prepared struct {
+	Changes []Change
+	// Commit puts what changed of stages that stay into force, stage by stage between two batches, and cannot fail.
+	Commit func()
+	// Graph is the graph of the next configuration, which is checked and not joined: modules of stages that stay are those of before, the others are
+	// made. It is nil if the graph stays as it is.
+	Graph []pipeline.Named
+}
+
 // Prepare gets the modules of a running switch ready for another configuration.
-// commit puts what changed into force, stage by stage between two batches, and
-// cannot fail. What cannot change while the switch runs is refused by full key,
-// all at once; then nothing has changed. The log's level, the ports and where records go, which are no
-// module's, are left to the caller.
+// What cannot change while the switch runs is refused by full key,
+// all at once; then nothing has changed. The log's level, the ports, where records go, and that the workers run another graph,
+// are left to the caller.
 //
 // ports is called once all changed keys were found changeable; it opens the new
 // ports and returns, by number, those that there will be. The stages are notified
 // if ports come or go.
-func Prepare(old, next *Config, chain []pipeline.Named, ports func() ([]pipeline.Port, error)) (changes []Change, commit func(), err error) {
-	changes = Diff(old, next)
+func Prepare(old, next *Config, chain []pipeline.Named, ports func() ([]pipeline.Port, error)) (*Prepared, error) {
+	changes := Diff(old, next)
 	f := &tomlfile.Faults{}
+	stays := map[string]bool{}
+	for _, n := range chain {
+		stays[n.Name] = slices.Contains(next.Switch.Graph, n.Name)
+	}
 	touched := map[string]bool{}
 	comeOrGo := old.portsComeOrGo(next)
 	refusePorts(old, next, chain, f)
@@ -34,6 +49,8 @@ func Prepare(old, next *Config, chain []pipeline.Named, ports func() ([]pipeline
 		kind, known := stages.Kinds[stage]
 		switch {
 		case c.Key == "log.level" || strings.HasPrefix(c.Key, "port["):
+		case c.Key == "switch.graph":
+			refuseGraph(old, next, f)
 		case strings.HasPrefix(c.Key, "telemetry.") && c.Key != "telemetry.spool" && c.Key != "telemetry.local_bytes":
 		case inStage && (old.Stages[stage] == nil || next.Stages[stage] == nil): // follows from switch.graph
 		case !inStage || !known || kind.Prepare == nil:
@@ -43,19 +60,29 @@ func Prepare(old, next *Config, chain []pipeline.Named, ports func() ([]pipeline
 		}
 	}
 	if !f.Empty() {
-		return changes, nil, f.Err("")
+		return nil, f.Err("")
 	}
 	there, err := ports()
 	if err != nil {
-		return changes, nil, err
+		return nil, err
+	}
+	p := &Prepared{Changes: changes}
+	if !slices.Equal(old.Switch.Graph, next.Switch.Graph) {
+		env := pipeline.Env{Name: next.Switch.Name, ID: next.Switch.ID, Ports: there, Workers: next.Workers.Count, Hash: next.Switch.Hash}
+		p.Graph, err = stages.Rebuild(chain, next.Switch.Graph, next.Stages, env)
+		f.AddAll("switch.graph", err)
+		refuseArrival(next, chain, p.Graph, f)
 	}
 	var commits []func()
 	for _, n := range chain {
 		prepare := stages.Kinds[n.Name].Prepare
-		if !touched[n.Name] && (!comeOrGo || prepare == nil) {
+		config := stages.ConfigOf(n.Name, next.Switch.Graph, next.Stages)
+		// What a stage learns from the configuration of another one may come or go with that.
+		learns := p.Graph != nil && config != next.Stages[n.Name] || p.Graph != nil && stages.ConfigOf(n.Name, old.Switch.Graph, old.Stages) != old.Stages[n.Name]
+		if !stays[n.Name] || prepare == nil || !touched[n.Name] && !comeOrGo && !learns {
 			continue
 		}
-		commit, err := prepare(n.Module, next.Stages[n.Name], there)
+		commit, err := prepare(n.Module, config, there)
 		if err != nil {
 			f.AddAll("stages."+n.Name, err)
 			continue
@@ -63,13 +90,45 @@ func Prepare(old, next *Config, chain []pipeline.Named, ports func() ([]pipeline
 		commits = append(commits, commit)
 	}
 	if !f.Empty() {
-		return changes, nil, f.Err("")
+		return nil, f.Err("")
 	}
-	return changes, func() {
+	p.Commit = func() {
 		for _, commit := range commits {
 			commit()
 		}
-	}, nil
+	}
+	return p, nil
+}
+
+// refuseArrival refuses stages that would measure by other arrival times than the configuration asks for: ports get their times as they are opened.
+func refuseArrival(next *Config, old, graph []pipeline.Named, f *tomlfile.Faults) {
+	if next.Dataplane.Timestamps == port.TimestampsBatch || pipeline.Needs(old)&packet.NeedArrival != 0 {
+		return
+	}
+	for i, n := range graph {
+		if n.Module.Needs()&packet.NeedArrival != 0 {
+			f.Add(fmt.Sprintf("switch.graph[%d]", i), "stage %q needs the times of arrival of dataplane.timestamps = %q, which ports do not have, as no stage needed them when the switch began: restart it",
+				n.Name, next.Dataplane.Timestamps)
+		}
+	}
+}
+
+// refuseGraph names the stages that cannot come or go while the switch runs.
+func refuseGraph(old, next *Config, f *tomlfile.Faults) {
+	if len(old.Switch.Graph) != 0 && len(next.Switch.Graph) != 0 && old.Switch.Graph[0] != next.Switch.Graph[0] {
+		f.Add("switch.graph[0]", "stage %q reads packets for those that stay: restart the switch to have %q in its place", old.Switch.Graph[0], next.Switch.Graph[0])
+		return
+	}
+	for i, name := range next.Switch.Graph {
+		if stages.Kinds[name].Fixed && !slices.Contains(old.Switch.Graph, name) {
+			f.Add(fmt.Sprintf("switch.graph[%d]", i), "stage %q cannot come while the switch runs: restart it", name)
+		}
+	}
+	for _, name := range old.Switch.Graph {
+		if stages.Kinds[name].Fixed && !slices.Contains(next.Switch.Graph, name) {
+			f.Add("switch.graph", "stage %q cannot go while the switch runs: restart it", name)
+		}
+	}
 }
 
 // portsComeOrGo reports whether the names of the ports differ.
@@ -113,6 +172,9 @@ func refusePorts(old, next *Config, chain []pipeline.Named, f *tomlfile.Faults) 
 			}
 		}
 		for _, n := range chain {
+			if !slices.Contains(next.Switch.Graph, n.Name) {
+				continue
+			}
 			if k := stages.Kinds[n.Name]; k.Prepare == nil && !k.Portless {
 				f.Add(key, "stage %s learns of its ports when the switch starts: restart it", n.Name)
 			}

@@ -33,12 +33,12 @@ func FuzzReload(f *testing.F) {
 			return
 		}
 		opened := false
-		changes, commit, err := Prepare(old, next, nil, func() ([]pipeline.Port, error) { opened = true; return nil, nil })
-		if (err == nil) != (commit != nil) || err != nil && opened && len(changes) == 0 {
-			t.Errorf("%d changes, %v", len(changes), err)
+		p, err := Prepare(old, next, nil, func() ([]pipeline.Port, error) { opened = true; return nil, nil })
+		if (err == nil) != (p != nil) || err == nil && opened != (p.Commit != nil) {
+			t.Errorf("%+v, opened %v, %v", p, opened, err)
 		}
-		if commit != nil {
-			commit()
+		if p != nil {
+			p.Commit()
 		}
 	})
 }

@@ -37,11 +37,17 @@ type bed struct {
 
 func newBed(t *testing.T) *bed {
 	t.Helper()
+	return newBedOf(t, 1)
+}
+
+// newBedOf is newBed with interfaces of so many queues.
+func newBedOf(t *testing.T, queues int) *bed {
+	t.Helper()
 	netnstest.Require(t)
 	b := &bed{ns: netnstest.New(t, prefix), dir: t.TempDir()}
 	b.file = filepath.Join(b.dir, "r1.toml")
 	for i := range 3 {
-		b.hosts = append(b.hosts, netnstest.NewHost(t, prefix, netnstest.Port{Namespace: b.ns, Name: fmt.Sprintf("p%d", i)}))
+		b.hosts = append(b.hosts, netnstest.NewHost(t, prefix, netnstest.Port{Namespace: b.ns, Name: fmt.Sprintf("p%d", i), Queues: queues}))
 	}
 	netnstest.Introduce(t, b.hosts...)
 	return b

@@ -22,12 +22,12 @@ func (n *Node) addBond(p port.Port) {
 
 // joinBonds gives modules that send frames of their own the way to the ports, and follows the states of bonds.
 func (n *Node) joinBonds() {
-	for _, stage := range n.chain {
+	for _, stage := range n.chain() {
 		if o, ok := stage.Module.(pipeline.Originator); ok {
 			o.SetSend(n.sw.Originate)
 		}
 	}
-	if m, ok := moduleOf[*bond.Module](n.chain); ok {
+	if m, ok := moduleOf[*bond.Module](n.chain()); ok {
 		m.OnChange(func() {
 			select {
 			case n.portsChanged <- struct{}{}:
@@ -40,7 +40,7 @@ func (n *Node) joinBonds() {
 
 // followBonds gives bonds the states that their members leave them.
 func (n *Node) followBonds() {
-	m, ok := moduleOf[*bond.Module](n.chain)
+	m, ok := moduleOf[*bond.Module](n.chain())
 	if !ok {
 		return
 	}
@@ -64,7 +64,7 @@ func (n *Node) followBonds() {
 
 // Bonds returns the bonds and the states of their members; false without the stage bond.
 func (n *Node) Bonds() (*api.BondsResponse, bool) {
-	m, ok := moduleOf[*bond.Module](n.chain)
+	m, ok := moduleOf[*bond.Module](n.chain())
 	if !ok {
 		return nil, false
 	}

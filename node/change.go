@@ -74,18 +74,23 @@ func (n *Node) Change(next func(now *config.Config) (*config.Config, error)) (*a
 		return nil, err
 	}
 	ports := &portChange{n: n, old: old, next: c}
-	changes, commit, err := config.Prepare(old, c, n.chain, func() (_ []pipeline.Port, err error) {
+	prepared, err := config.Prepare(old, c, n.chain(), func() (_ []pipeline.Port, err error) {
 		err = n.space.Do(ports.open)
 		return ports.ports, err
 	})
+	var graph *graphChange
+	if err == nil {
+		graph, err = n.changeGraph(prepared.Graph, c)
+	}
 	if err == nil {
 		err = ports.configure()
 	}
 	if err != nil {
-		return nil, errors.Join(err, ports.abort())
+		return nil, errors.Join(err, graph.abort(), ports.abort())
 	}
 	ports.install()
-	commit()
+	prepared.Commit()
+	graphErr := graph.install()
 	ports.finish()
 	if err := n.sw.FollowGraph(); err != nil {
 		n.log.Error("a port does not receive what the graph needs", zap.Error(err))
@@ -99,13 +104,19 @@ func (n *Node) Change(next func(now *config.Config) (*config.Config, error)) (*a
 			n.log.Error("records are not sent", zap.Error(err))
 		}
 	}
+	if graphErr != nil { // all but the graph is in force
+		if force, err = newInForce(graph.without(old)); err == nil {
+			n.inForce.Store(force)
+		}
+		return nil, errors.Join(graphErr, err)
+	}
 	n.inForce.Store(force)
 	select { // another domain may leave a routed interface another MTU
 	case n.portsChanged <- struct{}{}:
 	default:
 	}
 	r := &api.ChangeResponse{}
-	for _, x := range changes {
+	for _, x := range prepared.Changes {
 		r.Changes = append(r.Changes, &api.Change{Key: x.Key, Old: x.Old, New: x.New})
 	}
 	for _, text := range force.warnings {
@@ -137,14 +148,14 @@ func (n *Node) Clear(q *api.ClearRequest) (*api.ClearResponse, error) {
 	}
 	switch q.Table {
 	case "fdb":
-		m, ok := moduleOf[*l2.Module](n.chain)
+		m, ok := moduleOf[*l2.Module](n.chain())
 		if !ok {
 			return nil, errors.New("this switch has no forwarding database: its graph has no stage l2")
 		}
 		cleared, err := n.flush(m, q)
 		return &api.ClearResponse{Cleared: int64(cleared)}, err
 	case "acl":
-		m, ok := moduleOf[*acl.Module](n.chain)
+		m, ok := moduleOf[*acl.Module](n.chain())
 		if !ok {
 			return nil, errors.New("this switch has no access control list: its graph has no stage acl")
 		}

@@ -10,13 +10,37 @@ import (
 	"github.com/weirswitch/weir/stages/l3"
 )
 
-// followKernel keeps the host interfaces of a router as its ports are, and gives the router the kernel's routes, until stop
+// followKernel keeps the host interfaces of the graph's router, if it has one, as its ports are, and gives the router the kernel's routes, until stop
 // is closed.
 func (n *Node) followKernel(stop <-chan struct{}) {
-	m, ok := moduleOf[*l3.Module](n.chain)
-	if !ok {
-		return
+	for {
+		m, ok := moduleOf[*l3.Module](n.chain())
+		end, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			if ok {
+				n.followKernelFor(m, end)
+			}
+		}()
+		more := true
+		for now := m; more && now == m; {
+			select {
+			case <-stop:
+				more = false
+			case <-n.graphChanged:
+				now, _ = moduleOf[*l3.Module](n.chain())
+			}
+		}
+		close(end)
+		<-ended
+		if !more {
+			return
+		}
 	}
+}
+
+// followKernelFor is followKernel for a router.
+func (n *Node) followKernelFor(m *l3.Module, stop <-chan struct{}) {
 	err := n.kernel.Run(stop, hostif.Options{
 		Want: func() (all []hostif.Want) {
 			infos := n.sw.Infos()

@@ -86,14 +86,18 @@ func (n *Node) Trace(ctx context.Context, q *api.TraceRequest) (*api.TraceRespon
 	return r, nil
 }
 
+// hasStage reports whether the graph has a stage now.
+func (n *Node) hasStage(name string) bool {
+	return slices.ContainsFunc(n.chain(), func(s pipeline.Named) bool { return s.Name == name })
+}
+
 // Capture sends copies of packets at an edge of a stage until ctx ends, which is no error,
 // or there are enough. send is called by the calling goroutine.
 func (n *Node) Capture(ctx context.Context, q *api.CaptureRequest, send func(*api.CaptureResponse) error) error {
 	tap := pipeline.Tap{}
 	if q.Stage != "" {
-		graph := n.config.Switch.Graph
-		if tap.Stage = slices.Index(graph, q.Stage); tap.Stage < 0 {
-			return fmt.Errorf("the graph has no stage %q: there are %s", q.Stage, strings.Join(graph, ", "))
+		if tap.Stage = q.Stage; !n.hasStage(q.Stage) {
+			return fmt.Errorf("the graph has no stage %q: there are %s", q.Stage, strings.Join(n.inForce.Load().config.Switch.Graph, ", "))
 		}
 	}
 	edge := slices.Index([]string{"before", "after", "dropped"}, q.Edge)
@@ -127,6 +131,7 @@ func (n *Node) Capture(ctx context.Context, q *api.CaptureRequest, send func(*ap
 			return nil // the client has enough
 		case <-look.C:
 		}
+		went := q.Stage != "" && !n.hasStage(q.Stage)
 		for more := true; more && (q.Count == 0 || sent < q.Count); {
 			r, length := &api.CaptureResponse{}, 0
 			more = buffer.Drain(func(p *capture.Packet) bool {
@@ -147,6 +152,9 @@ func (n *Node) Capture(ctx context.Context, q *api.CaptureRequest, send func(*ap
 			if err := send(r); err != nil {
 				return err
 			}
+		}
+		if went {
+			return fmt.Errorf("stage %q has left the graph", q.Stage)
 		}
 	}
 	return nil

@@ -79,16 +79,15 @@ type Node struct {
 	audit  *control.Audit
 	server atomic.Pointer[control.Server]
 	meters *metrics.Server
-	sflow  []net.Conn // to the collectors of the stage sflow
+	sflow  []net.Conn // to the collectors of the stage sflow; guarded by changing
 
 	space    *port.Space // where interfaces are opened
 	kernel   *hostif.Watch
 	pool     *packet.Pool
 	memory   *port.UMEM // nil until the first port that needs it
-	chain    []pipeline.Named
 	sw       *worker.Switch
 	path     *export.Path
-	digests  *local.Digests // nil: the node answers no questions
+	digests  atomic.Pointer[local.Digests] // nil: the node answers no questions
 	statuses *statuses
 
 	changing     sync.Mutex // one change of the configuration at a time
@@ -96,6 +95,7 @@ type Node struct {
 	ports        []pipeline.Port          // by number, as the stages know them; guarded by changing
 	names        atomic.Pointer[[]string] // of the ports by number, also of those that went
 	portsChanged chan struct{}            // an interface may be other than the stages know it
+	graphChanged chan struct{}            // the graph is another one
 	bonds        sync.Map                 // by name: a bond's *port.Virtual
 	looking      sync.Mutex               // guards looks
 	looks        bool                     // a trace or a capture is under way
@@ -121,7 +121,7 @@ func New(c *config.Config, o Options) (*Node, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	n := &Node{config: c, options: o, log: o.Log, portsChanged: make(chan struct{}, 1)}
+	n := &Node{config: c, options: o, log: o.Log, portsChanged: make(chan struct{}, 1), graphChanged: make(chan struct{}, 1)}
 	if err := n.setUp(); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
@@ -244,35 +244,31 @@ func (n *Node) setUp() (err error) {
 	n.ports = env.Ports
 	names := pipeline.Devices(n.ports)
 	n.names.Store(&names)
-	if n.chain, err = stages.Build(c.Switch.Graph, c.Stages, env); err != nil {
+	chain, err := stages.Build(c.Switch.Graph, c.Stages, env)
+	if err != nil {
 		return err
 	}
-	if err := n.openSFlow(); err != nil {
+	if n.sflow, err = n.openSFlow(chain); err != nil {
 		return err
 	}
 	n.statuses = newStatuses(n)
-	sources := []export.Source{n.statuses}
-	for _, stage := range n.chain {
-		if blocker, ok := stage.Module.(pipeline.Blocker); ok {
-			blocker.OnBlock(n.logBlock)
-		}
-		if source, ok := stage.Module.(export.Source); ok {
-			sources = append(sources, source)
-		}
-	}
-	if n.digests, err = NewDigests(c.Telemetry, n.chain); err != nil {
+	n.followBlocks(chain)
+	digests, err := NewDigests(c.Telemetry, chain)
+	if err != nil {
 		return err
 	}
-	if n.path, err = export.NewPath(c.Telemetry, c.Switch.ID, c.Switch.Name, c.Switch.Hash, n.digests.Local(), n.logSending, sources...); err != nil {
+	n.digests.Store(digests)
+	if n.path, err = export.NewPath(c.Telemetry, c.Switch.ID, c.Switch.Name, c.Switch.Hash, digests.Local(), n.logSending,
+		append([]export.Source{n.statuses}, sourcesOf(chain)...)...); err != nil {
 		return err
 	}
-	n.path.OnAssignments(n.assign)
+	n.path.OnAssignments(func(body []byte) { n.assign(n.chain(), body) })
 	if err := n.checkMembers(); err != nil {
 		return err
 	}
 	opened = nil
 	n.sw, err = worker.New(c.Workers, worker.Parts{
-		Name: c.Switch.Name, ID: c.Switch.ID, Pool: n.pool, Ports: ports, Chain: n.chain, OnEvent: n.portChanged,
+		Name: c.Switch.Name, ID: c.Switch.ID, Pool: n.pool, Ports: ports, Chain: chain, OnEvent: n.portChanged,
 	})
 	if err != nil {
 		return err
@@ -381,8 +377,8 @@ func (n *Node) logSettings(i port.Info) {
 
 // assign gives stages what the collector sent for them. It is called by one goroutine. Switches can have the server send each other texts that are no assignments, as acknowledgements of
 // records, so the log has one line of such in a minute, with their number.
-func (n *Node) assign(body []byte) {
-	for _, stage := range n.chain {
+func (n *Node) assign(chain []pipeline.Named, body []byte) {
+	for _, stage := range chain {
 		s, ok := stage.Module.(interface {
 			Assign(now int64, body []byte) error
 		})
@@ -508,9 +504,11 @@ func (n *Node) Close() (err error) {
 				errs = append(errs, listener.Close())
 			}
 		}
+		n.changing.Lock()
 		for _, conn := range n.sflow {
 			errs = append(errs, conn.Close())
 		}
+		n.changing.Unlock()
 		if n.audit != nil {
 			errs = append(errs, n.audit.Close())
 		}

@@ -29,11 +29,13 @@ func NewDigests(c export.Config, chain []pipeline.Named) (*local.Digests, error)
 
 // Ask answers a question from PINT's digests that ended at the node last, as query.Engine.Ask does. They are there
 // about a second after their packets.
-func (n *Node) Ask(ctx context.Context, q *query.Question) (any, error) { return n.digests.Ask(ctx, q) }
+func (n *Node) Ask(ctx context.Context, q *query.Question) (any, error) {
+	return n.digests.Load().Ask(ctx, q)
+}
 
 // Pint returns what the stage pint reports beside its digests; false without that stage.
 func (n *Node) Pint() (*api.PintReport, bool) {
-	r, _ := PintReport(n.chain, nil) // which only answers can fail
+	r, _ := PintReport(n.chain(), nil) // which only answers can fail
 	return r, r != nil
 }
 

@@ -231,7 +231,7 @@ func (n *Node) followPorts(stop <-chan struct{}) {
 		n.inForce.Load().config.CompletePorts(ports)
 		if !slices.Equal(ports, n.ports) {
 			n.ports = ports
-			for _, stage := range n.chain {
+			for _, stage := range n.chain() {
 				if m, ok := stage.Module.(pipeline.PortFollower); ok {
 					m.FollowPorts(ports)
 				}

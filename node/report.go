@@ -34,9 +34,9 @@ func (n *Node) Report() *api.ReportResponse {
 	}
 	m := reportMessage(r)
 	m.Metrics, m.Records = n.Metrics(), n.Records()
-	answers, err := n.digests.Answers(finalFlows)
+	answers, err := n.digests.Load().Answers(finalFlows)
 	if err == nil {
-		m.Pint, err = PintReport(n.chain, answers)
+		m.Pint, err = PintReport(n.chain(), answers)
 	}
 	if err != nil {
 		n.log.Error("the report lacks what digests answer", zap.Error(err))
@@ -46,7 +46,7 @@ func (n *Node) Report() *api.ReportResponse {
 
 // addBlocks notes on ports why guards have blocked them.
 func (n *Node) addBlocks(ports []*api.Port) {
-	for _, stage := range n.chain {
+	for _, stage := range n.chain() {
 		m, ok := stage.Module.(pipeline.Blocker)
 		if !ok {
 			continue
@@ -127,7 +127,7 @@ func (n *Node) Records() *api.Records { return Records(n.path) }
 // Metrics returns what the stages, the record path and the control server count beside the
 // report.
 func (n *Node) Metrics() []*api.Metric {
-	all := StageMetrics(n.chain)
+	all := StageMetrics(n.chain())
 	if records := n.Records(); records != nil {
 		all = append(all, RecordMetrics(records, n.path.Spool.Dropped())...)
 	}

@@ -7,47 +7,58 @@ import (
 	"net/netip"
 
 	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/pipeline"
 	sflowstage "github.com/weirswitch/weir/stages/sflow"
 	"github.com/weirswitch/weir/telemetry/sflow"
 )
 
-// openSFlow connects the stage sflow, if there is one, with its collectors, by the host's own network, and with the counters of ports.
-func (n *Node) openSFlow() error {
-	m, ok := moduleOf[*sflowstage.Module](n.chain)
+// openSFlow connects the stage sflow of some modules, if there is one, with its collectors, by the host's own network, and with the counters of ports.
+func (n *Node) openSFlow(chain []pipeline.Named) (conns []net.Conn, err error) {
+	m, ok := moduleOf[*sflowstage.Module](chain)
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	to, named := m.Collectors()
 	if len(to) == 0 {
-		return nil
+		return nil, nil
 	}
 	var errs []error
-	err := n.space.Do(func() error {
+	err = n.space.Do(func() error {
 		for i, address := range to {
 			conn, err := net.Dial("udp", address)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("stages.sflow.collectors[%d]: %w: give the host a route there", i, err))
 				continue
 			}
-			n.sflow = append(n.sflow, conn)
+			conns = append(conns, conn)
 		}
 		return errors.Join(errs...)
 	})
 	if err != nil {
-		return err
+		return nil, errors.Join(err, closeAll(conns))
 	}
-	agent := n.sflow[0].LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
+	agent := conns[0].LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 	if named != "" {
 		agent = netip.MustParseAddr(named) // the configuration was checked
 	}
-	m.SetOutput(&sflowstage.Output{Send: n.sendSFlow, Agent: agent.WithZone(""), Counters: n.countForSFlow})
-	return nil
+	m.SetOutput(&sflowstage.Output{
+		Send: func(datagram []byte) error { return sendToAll(conns, datagram) }, Agent: agent.WithZone(""), Counters: n.countForSFlow,
+	})
+	return conns, nil
 }
 
-// sendSFlow sends a datagram to all collectors. One that does not listen is no reason to send the others nothing.
-func (n *Node) sendSFlow(datagram []byte) error {
+func closeAll(conns []net.Conn) error {
 	var errs []error
-	for _, conn := range n.sflow {
+	for _, conn := range conns {
+		errs = append(errs, conn.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// sendToAll sends a datagram to all collectors. One that does not listen is no reason to send the others nothing.
+func sendToAll(conns []net.Conn, datagram []byte) error {
+	var errs []error
+	for _, conn := range conns {
 		if _, err := conn.Write(datagram); err != nil {
 			errs = append(errs, err)
 		}

@@ -82,7 +82,7 @@ func (n *Node) status(boot int64) *status.Status {
 	r := n.sw.Report()
 	at := &status.Status{
 		Time: clock.Kernel.TAI(), Boot: boot, Program: buildinfo.Read().Version, Clock: clockStatus(),
-		Measurements: measurements(n.chain),
+		Measurements: measurements(n.chain()),
 	}
 	names := n.portNames()
 	for i, m := range reportMessage(&r).Ports {

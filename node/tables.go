@@ -15,7 +15,7 @@ import (
 
 // Acl returns the rules of the access control list and their counts; false without the stage acl.
 func (n *Node) Acl() (*api.AclResponse, bool) {
-	m, ok := moduleOf[*acl.Module](n.chain)
+	m, ok := moduleOf[*acl.Module](n.chain())
 	if !ok {
 		return nil, false
 	}
@@ -53,7 +53,7 @@ func matchText(r *acl.Rule) string {
 
 // Routes returns the routes in force; false without the stage l3.
 func (n *Node) Routes() (*api.RoutesResponse, bool) {
-	m, ok := moduleOf[*l3.Module](n.chain)
+	m, ok := moduleOf[*l3.Module](n.chain())
 	if !ok {
 		return nil, false
 	}
@@ -74,7 +74,7 @@ func (n *Node) Routes() (*api.RoutesResponse, bool) {
 
 // Neighbours returns the neighbours that the stage l3 knows or looks for; false without it.
 func (n *Node) Neighbours() (*api.NeighboursResponse, bool) {
-	m, ok := moduleOf[*l3.Module](n.chain)
+	m, ok := moduleOf[*l3.Module](n.chain())
 	if !ok {
 		return nil, false
 	}
@@ -90,7 +90,7 @@ func (n *Node) Neighbours() (*api.NeighboursResponse, bool) {
 
 // Lldp returns the neighbours that announce themselves by LLDP; false without the stage lldp.
 func (n *Node) Lldp() (*api.LldpResponse, bool) {
-	m, ok := moduleOf[*lldp.Module](n.chain)
+	m, ok := moduleOf[*lldp.Module](n.chain())
 	if !ok {
 		return nil, false
 	}
@@ -108,7 +108,7 @@ func (n *Node) Lldp() (*api.LldpResponse, bool) {
 // Fdb returns the stations of the forwarding database, in no order; false without the
 // stage l2.
 func (n *Node) Fdb() (iter.Seq[*api.FdbEntry], bool) {
-	m, ok := moduleOf[*l2.Module](n.chain)
+	m, ok := moduleOf[*l2.Module](n.chain())
 	if !ok {
 		return nil, false
 	}

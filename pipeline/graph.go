@@ -90,6 +90,7 @@ const sampleEvery = 64
 // Where a module gives packets a home among several workers (Steerer), the worker calls Front, Steer and Back instead of Run, and hands packets over
 // between them.
 type Graph struct {
+	chain    []Named
 	stages   []Stage
 	counters []StageCounters
 	tracer   atomic.Pointer[Tracer]
@@ -99,14 +100,18 @@ type Graph struct {
 	steerer Steerer // nil: packets have no home
 	steerAt int     // the steerer's index
 
-	tickers []Ticker
-	due     []int64 // by ticker: its next call
-	next    int64   // the least of due; never if there is no ticker
-	ticked  int64   // the clock at the last call
-	onTick  func(now int64)
+	tickers  []Ticker
+	tickerAt []int   // by ticker: where it is in the chain
+	due      []int64 // by ticker: its next call
+	next     int64   // the least of due; never if there is no ticker
+	ticked   int64   // the clock at the last call
+	finished bool    // Finish was called
+	onTick   func(now int64)
 
 	emitters []Emitter
 	emitting bool // they have not been asked since the last call
+
+	from []int // of a successor: where its stages were in the chain before, -1 for those that come
 
 	_ [64]byte // what lies behind in memory is another worker's graph, which counts its batches
 }
@@ -146,6 +151,7 @@ func (c *StageCounters) Add(o StageCounters) {
 // NewGraph makes worker w's graph of a checked chain.
 func NewGraph(chain []Named, w int) *Graph {
 	g := &Graph{
+		chain:    chain,
 		stages:   make([]Stage, len(chain)),
 		counters: make([]StageCounters, len(chain)),
 		worker:   w,
@@ -156,10 +162,18 @@ func NewGraph(chain []Named, w int) *Graph {
 		if s, ok := n.Module.(Steerer); ok {
 			g.steerer, g.steerAt = s, i
 		}
-		if t, ok := g.stages[i].(Ticker); ok {
-			g.tickers = append(g.tickers, t)
+	}
+	g.schedule()
+	return g
+}
+
+// schedule finds the stages that work by the clock, all of which are due.
+func (g *Graph) schedule() {
+	for i, s := range g.stages {
+		if t, ok := s.(Ticker); ok {
+			g.tickers, g.tickerAt = append(g.tickers, t), append(g.tickerAt, i)
 		}
-		if e, ok := g.stages[i].(Emitter); ok {
+		if e, ok := s.(Emitter); ok {
 			g.emitters = append(g.emitters, e)
 		}
 	}
@@ -167,7 +181,6 @@ func NewGraph(chain []Named, w int) *Graph {
 	if len(g.tickers) == 0 {
 		g.next = never
 	}
-	return g
 }
 
 // Run takes a batch with at least one packet through all stages.
@@ -255,6 +268,7 @@ func (g *Graph) Emit(b *packet.Batch) {
 
 // Finish ends the tickers, behind the last batch.
 func (g *Graph) Finish(now int64) {
+	g.finished = true
 	for _, t := range g.tickers {
 		t.Finish(now)
 	}

@@ -28,7 +28,7 @@ type Module interface {
 	// Needs says what the parser must compute for it.
 	Needs() packet.Needs
 	// Stage makes worker w's instance, 0 <= w < Env.Workers. It is called once
-	// per worker, before any packet.
+	// per worker, before any packet of the module.
 	Stage(w int) Stage
 }
 
@@ -57,8 +57,8 @@ type Ticker interface {
 	// the worker idles. If the clock was set back behind the last call, the call
 	// comes at once, with a now that is smaller than the one before.
 	Tick(now int64) (next int64)
-	// Finish is called once, behind the last batch: the stage hands over what it
-	// has measured.
+	// Finish is called once, behind the last batch, or behind that after which the
+	// stage has left the graph: the stage hands over what it has measured.
 	Finish(now int64)
 }
 
@@ -153,7 +153,8 @@ type Router interface {
 	RouteList() []Route
 }
 
-// RouteFollower is a Module that follows the routes of the graph's Router. FollowRoutes is called once, before Stage.
+// RouteFollower is a Module that follows the routes of the graph's Router. FollowRoutes is called before Stage if there is one, and again, while packets
+// flow, when the graph has another Router, or none any more (nil).
 type RouteFollower interface {
 	FollowRoutes(r Router)
 }
@@ -164,7 +165,9 @@ type Copier interface {
 	Copies() int
 }
 
-// Joined is a Module that works with others of its graph. Join is called once, before Stage, with the checked graph.
+// Joined is a Module that works with others of its graph. Join is called with the checked graph before Stage, and again when the graph becomes
+// another one; no worker is in a batch then, so it must be quick. It looks at the others, and changes nothing of those that can be in another
+// graph already; what it found in a graph before is forgotten.
 type Joined interface {
 	Join(chain []Named) error
 }
@@ -190,10 +193,17 @@ type Translator interface {
 	Restore(w int, inPort uint16, ip []byte) bool
 }
 
-// Bridge is a forwarding Module in front of a router of the same graph.
+// Bridge is a forwarding Module in front of a router of the same graph. As it joins the graph it asks the router for its ports.
 type Bridge interface {
-	// Route says which ports the router has, now and after each change. It may be called from anywhere, while packets flow.
+	// Route says which ports the router has, after each change of these. It may be called from anywhere, while packets flow; from a router that the
+	// bridge's graph does not have it has no effect.
 	Route(ports []RoutedPort)
+}
+
+// PortRouter is a Router behind a Bridge.
+type PortRouter interface {
+	// RoutedPorts are the ports that the router has now. It may be called from anywhere.
+	RoutedPorts() []RoutedPort
 }
 
 // RoutedPort is a port of a router: of the bridge too if it is a routed interface (Port.Routed), else of the router alone.
@@ -207,7 +217,7 @@ type Follower interface {
 	Follows() (name string, always bool)
 }
 
-// Excluder is a forwarding Module of which other modules can take ports that are theirs. Exclude is called once, before Stage.
+// Excluder is a forwarding Module of which other modules can take ports that are theirs. Exclude is called as the graph is joined (Joined).
 type Excluder interface {
 	Exclude(ports []string)
 }

@@ -16,7 +16,7 @@ const (
 // tracer's position (NewTap), so a graph without either pays one pointer load per batch;
 // with one, batches are not timed.
 type Tap struct {
-	Stage int // its index in the graph, from 0
+	Stage string // its name; empty: the graph's first
 	Edge  Edge
 	// Take is called on the workers for each packet at the edge. It may copy what it
 	// wants, and must neither wait nor allocate.
@@ -35,7 +35,7 @@ func NewTap(t Tap) *Tracer {
 func (g *Graph) runTapped(b *packet.Batch, t *Tap, first, last int) {
 	for i := first; i < last; i++ {
 		living, dropped, copied := len(b.Pkts)-b.Dropped, b.Dropped, b.Copied
-		watched := i == t.Stage
+		watched := g.counters[i].Name == t.Stage || i == 0 && t.Stage == ""
 		if watched && t.Edge != EdgeAfter {
 			t.before(b)
 		}

@@ -54,7 +54,7 @@ func TestTap(t *testing.T) {
 	} {
 		plain, tapped := NewGraph(chain, 0), NewGraph(chain, 0)
 		var got []uint64
-		tap := NewTap(Tap{Stage: 1, Edge: edge, Take: func(_ *packet.Batch, p *packet.Packet) {
+		tap := NewTap(Tap{Stage: "second", Edge: edge, Take: func(_ *packet.Batch, p *packet.Packet) {
 			if edge == EdgeDropped && p.Reason != packet.ReasonTooLong {
 				t.Errorf("packet %d has the reason %q", p.ID, p.Reason)
 			}

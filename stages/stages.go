@@ -55,6 +55,8 @@ type Kind struct {
 	// Portless: the module keeps nothing by port, so ports may come while it runs. To
 	// one that has Prepare they may anyway.
 	Portless bool
+	// Fixed: the stage is in a graph from the start or not at all. What it shares with ports or other stages is not made while packets flow.
+	Fixed bool
 }
 
 // Kinds are all stages by name.
@@ -74,10 +76,10 @@ var Kinds = map[string]Kind{
 	"vlan":        kind("gives packets with a tag to the VLAN subinterface of a port", vlan.DefaultConfig, (*vlan.Config).Validate, vlan.New),
 	"sflow":       kind("samples packets of ports, and counts, for tools that read sFlow", sflow.DefaultConfig, (*sflow.Config).Validate, sflow.New),
 	"tag":         kind("puts tags on packets that leave by VLAN subinterfaces", vlan.DefaultTagConfig, (*vlan.TagConfig).Validate, vlan.NewTag),
-	"bond":        kind("gives packets of a bond's members to the bond", bond.DefaultConfig, (*bond.Config).Validate, bond.New),
-	"distribute":  portless(kind("chooses the members by which packets leave by bonds", bond.DefaultDistributeConfig, (*bond.DistributeConfig).Validate, bond.NewDistribute)),
-	"tunnel":      kind("ends VXLAN and Geneve tunnels: decapsulates", tunnel.DefaultConfig, (*tunnel.Config).Validate, tunnel.New),
-	"encap":       portless(kind("puts packets into the tunnels of the stage tunnel", tunnel.DefaultEncapConfig, (*tunnel.EncapConfig).Validate, tunnel.NewEncap)),
+	"bond":        fixed(kind("gives packets of a bond's members to the bond", bond.DefaultConfig, (*bond.Config).Validate, bond.New)),
+	"distribute":  fixed(portless(kind("chooses the members by which packets leave by bonds", bond.DefaultDistributeConfig, (*bond.DistributeConfig).Validate, bond.NewDistribute))),
+	"tunnel":      fixed(kind("ends VXLAN and Geneve tunnels: decapsulates", tunnel.DefaultConfig, (*tunnel.Config).Validate, tunnel.New)),
+	"encap":       fixed(portless(kind("puts packets into the tunnels of the stage tunnel", tunnel.DefaultEncapConfig, (*tunnel.EncapConfig).Validate, tunnel.NewEncap))),
 	"lds_ingress": kind("measures delay and loss per flow: what arrives at ports", lds.DefaultConfig, (*lds.Config).Validate, lds.NewIngress),
 	"lds_egress":  kind("measures delay and loss per flow: what leaves by ports", lds.DefaultConfig, (*lds.Config).Validate, lds.NewEgress),
 	"oblivious":   portless(kind("samples packets, so that the network's samples count each once", oblivious.DefaultConfig, (*oblivious.Config).Validate, oblivious.New)),
@@ -141,6 +143,11 @@ func portless(k Kind) Kind {
 	return k
 }
 
+func fixed(k Kind) Kind {
+	k.Fixed = true
+	return k
+}
+
 // preparer is a module that can change while it runs.
 type preparer[C any] interface {
 	Prepare(c C, ports []pipeline.Port) (commit func(), err error)
@@ -154,6 +161,20 @@ func Names() []string { return slices.Sorted(maps.Keys(Kinds)) }
 // configuration. env.Needs is filled in: a module learns what the stages behind it
 // need, so parse, in front, knows it of all. All faults are reported, joined.
 func Build(names []string, configs map[string]any, env pipeline.Env) ([]pipeline.Named, error) {
+	chain, err := Rebuild(nil, names, configs, env)
+	if err != nil {
+		return nil, err
+	}
+	if err := pipeline.Join(chain); err != nil {
+		return nil, err
+	}
+	FollowRoutes(chain, chain)
+	return chain, nil
+}
+
+// Rebuild is the part of Build that changes nothing of a graph that there is: stages that it has too, by name, keep their modules, whatever
+// configs say of them, and the others' are made. The graph is checked and not joined: see pipeline.Join and FollowRoutes.
+func Rebuild(old []pipeline.Named, names []string, configs map[string]any, env pipeline.Env) ([]pipeline.Named, error) {
 	var errs []error
 	for _, name := range names {
 		if _, ok := Kinds[name]; !ok {
@@ -166,18 +187,13 @@ func Build(names []string, configs map[string]any, env pipeline.Env) ([]pipeline
 	chain := make([]pipeline.Named, len(names))
 	needs := packet.Needs(0)
 	for i, name := range slices.Backward(names) {
-		k, config := Kinds[name], configs[name]
-		if config == nil {
-			config = k.Default()
-		}
-		// disketch learns the edge ports from pint's configuration.
-		if d, ok := config.(*disketch.Config); ok && slices.Contains(names, "pint") {
-			if p, ok := configs["pint"].(*pint.Config); ok {
-				config = d.WithEdge(p.Edge)
-			}
+		if at := slices.IndexFunc(old, func(n pipeline.Named) bool { return n.Name == name }); at >= 0 {
+			chain[i] = old[at]
+			needs |= chain[i].Module.Needs()
+			continue
 		}
 		env.Needs = needs
-		m, err := k.New(config, env)
+		m, err := Kinds[name].New(ConfigOf(name, names, configs), env)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("stage %q: %w", name, err))
 			continue
@@ -192,21 +208,35 @@ func Build(names []string, configs map[string]any, env pipeline.Env) ([]pipeline
 	if err := pipeline.Check(chain); err != nil {
 		return nil, err
 	}
-	if err := pipeline.Join(chain); err != nil {
-		return nil, err
-	}
-	for _, n := range chain {
-		if r, ok := n.Module.(pipeline.Router); ok {
-			followRoutes(chain, r)
-		}
-	}
 	return chain, nil
 }
 
-func followRoutes(chain []pipeline.Named, r pipeline.Router) {
-	for _, n := range chain {
+// ConfigOf is what the module of a stage of a graph has: its configuration, or the default one, and what it learns from those of others.
+func ConfigOf(name string, graph []string, configs map[string]any) any {
+	config := configs[name]
+	if config == nil {
+		config = Kinds[name].Default()
+	}
+	// disketch learns the edge ports from pint's configuration.
+	if d, ok := config.(*disketch.Config); ok && slices.Contains(graph, "pint") {
+		if p, ok := configs["pint"].(*pint.Config); ok {
+			return d.WithEdge(p.Edge)
+		}
+	}
+	return config
+}
+
+// FollowRoutes has those of some modules that follow routes follow the router of a graph, or none if it has none.
+func FollowRoutes(some, graph []pipeline.Named) {
+	var router pipeline.Router
+	for _, n := range graph {
+		if r, ok := n.Module.(pipeline.Router); ok {
+			router = r
+		}
+	}
+	for _, n := range some {
 		if f, ok := n.Module.(pipeline.RouteFollower); ok {
-			f.FollowRoutes(r)
+			f.FollowRoutes(router)
 		}
 	}
 }

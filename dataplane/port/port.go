@@ -37,9 +37,9 @@ type ArrivalTimer interface {
 
 // LargePasser is a Port to which senders leave the segmentation of large packets.
 type LargePasser interface {
-	// PassLarge lets its queues receive large packets as they are (packet.Large), instead of their segments. It is called
-	// before the first Open, and only if all stages take them.
-	PassLarge()
+	// PassLarge says whether its queues receive large packets as they are (packet.Large), if all stages take them, or their segments. It is called
+	// before the first Open, and while no worker receives.
+	PassLarge(pass bool)
 }
 
 // LargeTaker is a Queue that may take large packets.

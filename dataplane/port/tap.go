@@ -379,7 +379,7 @@ func (t *Tap) Restored() error {
 }
 
 // PassLarge implements LargePasser.
-func (t *Tap) PassLarge() { t.whole = true }
+func (t *Tap) PassLarge(pass bool) { t.whole = pass }
 
 type tapQueue struct {
 	copyQueue

@@ -154,7 +154,7 @@ func (v *Vhost) Close() error {
 }
 
 // PassLarge implements LargePasser.
-func (v *Vhost) PassLarge() { v.whole = true }
+func (v *Vhost) PassLarge(pass bool) { v.whole = pass }
 
 type vhostQueue struct {
 	copyQueue

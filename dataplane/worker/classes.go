@@ -2,7 +2,6 @@ package worker
 
 import (
 	"github.com/weirswitch/weir/dataplane/port"
-	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -31,7 +30,7 @@ func (w *Worker) exchangeLines(o *outlet, q port.Queue) {
 		w.classed++
 	}
 	w.batch.Lines = nil
-	if w.classed != 0 && pipeline.Needs(w.sw.chain)&(packet.NeedDepth|packet.NeedWait) != 0 {
+	if w.classed != 0 && w.wants.needs&(packet.NeedDepth|packet.NeedWait) != 0 {
 		w.batch.Lines = make([]*packet.Lines, len(w.counters))
 	}
 }

@@ -13,7 +13,7 @@ import (
 // timeArrivals has a port find out when packets arrive, if a stage wants to
 // know. The batch's clock does for ports that cannot.
 func (s *Switch) timeArrivals(p port.Port) error {
-	if t, ok := p.(port.ArrivalTimer); ok && pipeline.Needs(s.chain)&packet.NeedArrival != 0 {
+	if t, ok := p.(port.ArrivalTimer); ok && pipeline.Needs(s.Chain())&packet.NeedArrival != 0 {
 		return t.TimeArrivals()
 	}
 	return nil
@@ -21,8 +21,8 @@ func (s *Switch) timeArrivals(p port.Port) error {
 
 // prepare tells a port what the stages want of it, before its first Open.
 func (s *Switch) prepare(p port.Port) error {
-	if l, ok := p.(port.LargePasser); ok && pipeline.TakesLarge(s.chain) {
-		l.PassLarge()
+	if l, ok := p.(port.LargePasser); ok {
+		l.PassLarge(pipeline.TakesLarge(s.Chain()))
 	}
 	return s.timeArrivals(p)
 }

@@ -37,11 +37,13 @@ func (s *Switch) keeperOf(name string) (*keeper, error) {
 
 // FollowGraph tells the ports what the graph's modules must receive, behind each
 // change of these or of the ports.
-func (s *Switch) FollowGraph() error {
+func (s *Switch) FollowGraph() error { return s.receive(s.Chain()) }
+
+func (s *Switch) receive(chain []pipeline.Named) error {
 	var errs []error
 	for _, seat := range s.members() {
 		if r, ok := seat.port.(port.Receptive); ok {
-			errs = append(errs, r.Receive(pipeline.ReceptionOf(s.chain, seat.number)))
+			errs = append(errs, r.Receive(pipeline.ReceptionOf(chain, seat.number)))
 		}
 	}
 	return errors.Join(errs...)

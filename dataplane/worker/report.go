@@ -181,8 +181,13 @@ func addStages(sum, one []pipeline.StageCounters) []pipeline.StageCounters {
 	if sum == nil {
 		return one
 	}
-	for i := range sum {
-		sum[i].Add(one[i])
+	// By name: the graph may become another one between two workers' answers.
+	for _, c := range one {
+		if i := slices.IndexFunc(sum, func(s pipeline.StageCounters) bool { return s.Name == c.Name }); i >= 0 {
+			sum[i].Add(c)
+		} else {
+			sum = append(sum, c)
+		}
 	}
 	return sum
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/weirswitch/weir/dataplane/port"
-	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -108,13 +107,7 @@ func (s *Switch) slots(number, queues int) []slot {
 // frames. It is called on the worker, between two batches, or before it runs.
 func (w *Worker) seat(n, cacheBound int) {
 	w.cache.Bound(cacheBound)
-	copies := max(n, 2)
-	for _, m := range w.sw.chain {
-		if c, ok := m.Module.(pipeline.Copier); ok {
-			copies = max(copies, c.Copies())
-		}
-	}
-	capacity := packet.BatchSize * min(copies, maxCopies)
+	capacity := w.wants.capacity(n)
 	if w.batch == nil || cap(w.batch.Pkts) < capacity {
 		w.batch = packet.NewBatch(w.cache, capacity)
 		for k := range w.outlets {
@@ -124,15 +117,18 @@ func (w *Worker) seat(n, cacheBound int) {
 	}
 	w.counters = append(w.counters, make([]portCounters, n-len(w.counters))...)
 	w.route = append(w.route, make([]uint16, n<<queueBits-len(w.route))...)
-	if pipeline.Needs(w.sw.chain)&packet.NeedDepth != 0 {
+	if w.wants.needs&packet.NeedDepth != 0 {
 		w.batch.Depth = make([]uint32, n)
 	}
-	if pipeline.Needs(w.sw.chain)&packet.NeedWait != 0 {
+	if w.wants.needs&packet.NeedWait != 0 {
 		w.batch.Wait = make([]packet.Wait, n)
 		w.far = append(w.far, make([]*line, n<<queueBits-len(w.far))...)
 		w.shows = len(w.sw.workers) > 1 && !w.sw.arrival
 	}
-	if old := w.batch.Lines; len(old) != 0 {
+	if len(w.far) != 0 { // also if no stage asks any more: one may again
+		w.far = append(w.far, make([]*line, n<<queueBits-len(w.far))...)
+	}
+	if w.classed != 0 && w.wants.needs&(packet.NeedDepth|packet.NeedWait) != 0 {
 		w.batch.Lines = make([]*packet.Lines, n)
 	}
 }

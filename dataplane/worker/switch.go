@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -24,7 +25,7 @@ type Switch struct {
 	name    string
 	id      uint32
 	pool    *packet.Pool
-	chain   []pipeline.Named
+	chain   atomic.Pointer[[]pipeline.Named]
 	workers []*Worker
 	handoff int             // Config.HandoffRing
 	nice    int             // Config.BackgroundNice
@@ -33,12 +34,15 @@ type Switch struct {
 	onEvent func(PortEvent)
 	opened  int // queues that have their workers
 
-	running  atomic.Bool   // the workers' threads run, or did
-	changing sync.Mutex    // one change of the ports at a time, and none once the switch ends
-	ending   bool          // guarded by changing
-	table    sync.RWMutex  // guards what follows
-	seats    []*seat       // by port number; nil for one that no port has had yet
-	start    func(*keeper) // starts a keeper; nil unless the switch runs
+	running  atomic.Bool // the workers' threads run, or did
+	changing sync.Mutex  // one change of the ports at a time, and none once the switch ends
+	ending   bool        // written under changing and regraph, so either guards it
+	regraph  sync.Mutex  // one change of the graph at a time, and none once the switch ends
+	// backgrounds are the work of modules beside the packet path, while the switch runs; guarded by regraph.
+	backgrounds map[pipeline.Module]background
+	table       sync.RWMutex  // guards what follows
+	seats       []*seat       // by port number; nil for one that no port has had yet
+	start       func(*keeper) // starts a keeper; nil unless the switch runs
 
 	done         [drainSteps]atomic.Uint64 // a bit per worker that is done with a step (Worker.drained)
 	drainStarted atomic.Int64              // nanoseconds since clockBase
@@ -69,8 +73,9 @@ type Parts struct {
 
 // New opens all queues and gives each to a worker.
 func New(c Config, parts Parts) (*Switch, error) {
-	s := &Switch{name: parts.Name, id: parts.ID, pool: parts.Pool, chain: parts.Chain,
+	s := &Switch{name: parts.Name, id: parts.ID, pool: parts.Pool, backgrounds: map[pipeline.Module]background{},
 		handoff: c.HandoffRing, nice: c.BackgroundNice, arrival: parts.ArrivalTime, onEvent: parts.OnEvent}
+	s.chain.Store(&parts.Chain)
 	for i, p := range parts.Ports {
 		s.seats = append(s.seats, &seat{number: i, port: p})
 	}
@@ -84,7 +89,7 @@ func (s *Switch) build(c Config, parts Parts) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	if err := pipeline.Check(s.chain); err != nil {
+	if err := pipeline.Check(s.Chain()); err != nil {
 		return err
 	}
 	cores, err := coresFor(c, s.id)
@@ -132,7 +137,8 @@ func (s *Switch) newWorker(i, core int, c Config) (*Worker, error) {
 		id:      i,
 		core:    core,
 		sw:      s,
-		graph:   pipeline.NewGraph(s.chain, i),
+		graph:   pipeline.NewGraph(s.Chain(), i),
+		wants:   wantsOf(s.Chain()),
 		cache:   cache,
 		taken:   packet.NewBatch(cache, packet.BatchSize),
 		peers:   map[*Worker]uint16{},
@@ -141,7 +147,7 @@ func (s *Switch) newWorker(i, core int, c Config) (*Worker, error) {
 		stopped: make(chan struct{}),
 		pollFDs: []unix.PollFd{{Fd: int32(event), Events: unix.POLLIN}},
 	}
-	if pipeline.TakesLarge(s.chain) {
+	if w.wants.large {
 		w.cutter = newCutter(cache)
 	}
 	w.seat(len(s.seats), s.cacheBound(c.Count, 0))
@@ -231,12 +237,12 @@ func (s *Switch) Run(ctx context.Context, ready func()) error {
 	runtime.GOMAXPROCS(max(runtime.NumCPU(), len(s.workers)+2))
 	stop := make(chan struct{})
 	var background sync.WaitGroup
-	for _, n := range s.chain {
-		if m, ok := n.Module.(pipeline.Background); ok {
-			background.Go(func() { m.Run(stop) })
-		}
+	s.regraph.Lock()
+	for _, n := range s.Chain() {
+		s.runBackground(n.Module)
 	}
 	s.running.Store(true)
+	s.regraph.Unlock()
 	var started sync.WaitGroup
 	started.Add(len(s.workers))
 	for _, w := range s.workers {
@@ -254,6 +260,7 @@ func (s *Switch) Run(ctx context.Context, ready func()) error {
 	s.end()
 	s.startKeepers(nil)
 	close(stop)
+	s.endBackgrounds(slices.Collect(maps.Keys(s.backgrounds))) // no graph comes any more
 	background.Wait()
 	return errors.Join(err, s.Close())
 }
@@ -286,7 +293,7 @@ func (s *Switch) supervise(ctx context.Context) error {
 }
 
 // drain makes the ports receive nothing more and lets the workers finish. A change
-// of the ports that is in progress ends first.
+// of the ports or the graph that is in progress ends first.
 func (s *Switch) drain() error {
 	s.end()
 	var errs []error
@@ -301,10 +308,12 @@ func (s *Switch) drain() error {
 	return errors.Join(errs...)
 }
 
-// end lets no change of the ports begin any more.
+// end lets no change of the ports or the graph begin any more.
 func (s *Switch) end() {
 	s.changing.Lock()
 	defer s.changing.Unlock()
+	s.regraph.Lock()
+	defer s.regraph.Unlock()
 	s.ending = true
 }
 

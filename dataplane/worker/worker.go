@@ -24,7 +24,8 @@ type Worker struct {
 	id    int
 	core  int // -1: not pinned
 	sw    *Switch
-	graph *pipeline.Graph
+	graph *pipeline.Graph // always the same, whatever becomes of it
+	wants wants           // of its modules
 	cache *packet.Cache
 	batch *packet.Batch
 	taken *packet.Batch // packets taken over from other workers

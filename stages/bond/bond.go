@@ -49,6 +49,9 @@ func (m *Module) Join(chain []pipeline.Named) error {
 		return fmt.Errorf("is behind %q, which would know its members in place of bonds: move it to directly behind \"parse\"", chain[1].Name)
 	}
 	found := false
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.announcers = nil
 	for _, n := range chain {
 		if d, ok := n.Module.(*Distribute); ok {
 			d.module, found = m, true

@@ -121,11 +121,11 @@ func (m *Module) Stage(w int) pipeline.Stage {
 	s := &stage{module: m, worker: w}
 	if m.natted {
 		s.nat = newNAT(seed[3], w, m.workers)
-		const needs = packet.NeedFlowHash | packet.NeedID
-		if m.parser != nil && m.needs&needs != 0 {
-			s.changed.parse = m.parser.Stage(w)
-			s.changed.batch.Pkts = make([]packet.Packet, 0, packet.BatchSize)
+		if m.parser != nil { // nil only where a module is made without a graph
+			s.parser = m.parser.Stage(w)
 		}
+		s.changed.batch.Pkts = make([]packet.Packet, 0, packet.BatchSize)
+		s.FollowNeeds(m.needs)
 	}
 	s.table = newTable(m.config.Connections/m.workers, seed, s.nat)
 	s.adopt(m.settings.Load())
@@ -139,7 +139,8 @@ type stage struct {
 	worker    int
 	*settings // of the present batch
 	table     *table
-	nat       *nat        // nil: nothing is translated
+	nat       *nat // nil: nothing is translated
+	parser    pipeline.Stage
 	changed   changed     // of the present batch
 	fragments []fragments // by port
 	following []fragments // as fragments, of those that meet here; empty with one worker
@@ -156,6 +157,13 @@ type stage struct {
 	// shared: the worker publishes, others read.
 	counters atomic.Pointer[[]PortCounters]
 	outside  atomic.Pointer[[]OutsideCounters]
+}
+
+// FollowNeeds implements pipeline.NeedsFollower.
+func (s *stage) FollowNeeds(n packet.Needs) {
+	if s.changed.parse = nil; s.nat != nil && n&(packet.NeedFlowHash|packet.NeedID) != 0 {
+		s.changed.parse = s.parser
+	}
 }
 
 // adopt goes over to new settings.

@@ -38,6 +38,7 @@ func (m *Module) Prepare(c Config, switchPorts []pipeline.Port) (commit func(), 
 		return nil, errors.Join(faults...)
 	}
 	return func() {
+		m.config.EdgePorts = c.EdgePorts // PINT may have come, or gone
 		m.ports.Store(m.config.ports(names))
 		for i, f := range m.fragments {
 			f.aim(c.Fragments[i].Target)

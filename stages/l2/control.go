@@ -16,6 +16,20 @@ type workerCounters struct {
 	stormed       [stormKinds]atomic.Uint64
 }
 
+// goneCounters are what stages counted that are no more.
+type goneCounters struct {
+	flooded, learnOverflow uint64
+	stormed                [stormKinds]uint64
+}
+
+func (g *goneCounters) add(c *workerCounters) {
+	g.flooded += c.flooded.Load()
+	g.learnOverflow += c.learnOverflow.Load()
+	for kind := range g.stormed {
+		g.stormed[kind] += c.stormed[kind].Load()
+	}
+}
+
 // Counters are the bridge's counters beside the drop reasons, summed over the
 // workers.
 type Counters struct {
@@ -49,13 +63,11 @@ func (m *Module) Counters() Counters {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	sum := m.gone
 	for _, s := range m.stages {
-		c.Flooded += s.flooded.Load()
-		c.LearnOverflow += s.learnOverflow.Load()
-		for kind := range c.Storm {
-			c.Storm[kind] += s.stormed[kind].Load()
-		}
+		sum.add(&s.workerCounters)
 	}
+	c.Flooded, c.LearnOverflow, c.Storm = sum.flooded, sum.learnOverflow, sum.stormed
 	return c
 }
 

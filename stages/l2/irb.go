@@ -28,7 +28,10 @@ func DefaultIRBConfig() IRBConfig { return IRBConfig{} }
 func (*IRBConfig) Validate([]string) error { return nil }
 
 // IRB is the stage irb of one switch. Its tables are those of the stage l2.
-type IRB struct{ module *Module }
+type IRB struct {
+	module *Module
+	stages []*stage
+}
 
 // NewIRB makes the module.
 func NewIRB(IRBConfig, pipeline.Env) (*IRB, error) { return &IRB{}, nil }
@@ -38,10 +41,6 @@ func (e *IRB) Join(chain []pipeline.Named) error {
 	for _, n := range chain {
 		if m, ok := n.Module.(*Module); ok {
 			e.module = m
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			m.joined = true
-			m.settings.Store(m.newSettings(&m.config, m.guards.inForce(), m.settings.Load().names))
 			return nil
 		}
 	}
@@ -68,7 +67,23 @@ func (e *IRB) Stage(int) pipeline.Stage {
 	if e.module == nil {
 		return &irb{} // of a module that was made without a graph
 	}
-	return &irb{stage: e.module.newStage()}
+	s := e.module.newStage()
+	e.stages = append(e.stages, s)
+	return &irb{stage: s}
+}
+
+// Leave implements pipeline.Leaver: the bridge keeps what the stages have counted.
+func (e *IRB) Leave() {
+	m := e.module
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stages = slices.DeleteFunc(m.stages, func(s *stage) bool {
+		if !slices.Contains(e.stages, s) {
+			return false
+		}
+		m.gone.add(&s.workerCounters)
+		return true
+	})
 }
 
 // Route implements pipeline.Bridge: ports of the router that are no routed interfaces leave the bridge, and the router's addresses at those
@@ -76,6 +91,13 @@ func (e *IRB) Stage(int) pipeline.Stage {
 func (m *Module) Route(ports []pipeline.RoutedPort) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.joined {
+		m.setRouter(ports)
+	}
+}
+
+// setRouter takes the ports of the router over. The caller has the lock.
+func (m *Module) setRouter(ports []pipeline.RoutedPort) {
 	m.router = ports
 	next := m.newSettings(&m.config, m.guards.inForce(), m.settings.Load().names)
 	m.settings.Store(next)

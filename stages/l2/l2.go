@@ -38,11 +38,13 @@ type Module struct {
 	config  Config
 	outside []string // ports that are not of the bridge, but a tunnel's underlay
 	router  []pipeline.RoutedPort
-	joined  bool // to a router, by the stage irb
+	joined  bool        // to a router, by the stage irb
+	related atomic.Bool // joined is, or was
 	static  []staticEntry
 	own     []staticEntry // of the router, at routed interfaces
 	fdb     *fdb
 	stages  []*stage
+	gone    goneCounters // of stages that are no more
 	guards  guards
 }
 
@@ -105,10 +107,35 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 func (m *Module) Exclude(ports []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if slices.Equal(m.outside, ports) {
+		return // of a graph before
+	}
 	m.outside = ports
 	names := pipeline.PortNames(m.env.Ports)
 	m.guards.plan.exclude(names, ports)
 	m.settings.Store(m.newSettings(&m.config, m.guards.plan, names))
+}
+
+// Join implements pipeline.Joined: with the stage irb, the graph has a router, whose ports are known to it.
+func (m *Module) Join(chain []pipeline.Named) error {
+	joined := slices.ContainsFunc(chain, func(n pipeline.Named) bool { _, ok := n.Module.(*IRB); return ok })
+	if !joined && !m.related.Load() {
+		return nil // the lock is not waited for
+	}
+	m.related.Store(true)
+	var router []pipeline.RoutedPort
+	for _, n := range chain {
+		if r, ok := n.Module.(pipeline.PortRouter); ok && joined {
+			router = r.RoutedPorts()
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.joined != joined || !slices.Equal(m.router, router) {
+		m.joined = joined
+		m.setRouter(router)
+	}
+	return nil
 }
 
 // exclude takes ports out of a plan.

@@ -57,8 +57,8 @@ type Module struct {
 	counters counters
 
 	stages []*stage
-	bridge pipeline.Bridge // in front; nil: there is none
-	// translator is in front, too: packets have other addresses than when they arrived. Nil: there is none.
+	bridge atomic.Pointer[pipeline.Bridge] // in front; nil: there is none
+	// translator is in front, too: packets have other addresses than when they arrived. Nil: there is none. It is set while no worker is in a batch.
 	translator pipeline.Translator
 }
 
@@ -85,48 +85,54 @@ func (m *Module) Role() pipeline.Role { return pipeline.RoleForward }
 // Follows implements pipeline.Follower: behind a bridge the router has what this sends to it, and what is not of the bridge.
 func (m *Module) Follows() (name string, always bool) { return "l2", false }
 
-// Join implements pipeline.Joined: a bridge in front learns which ports are the router's, and errors quote packets as they were before a translator.
+// Join implements pipeline.Joined: a bridge in front is told of changes of the ports, and errors quote packets as they were before a translator.
 func (m *Module) Join(chain []pipeline.Named) error {
-	var bridge pipeline.Bridge
+	var bridge *pipeline.Bridge
+	var translator pipeline.Translator
 	follower := false
 	for _, n := range chain {
 		if b, ok := n.Module.(pipeline.Bridge); ok {
-			bridge = b
+			bridge = &b
 		}
 		if t, ok := n.Module.(pipeline.Translator); ok {
-			m.translator = t
+			translator = t
 		}
 		if f, ok := n.Module.(pipeline.Follower); ok {
 			name, always := f.Follows()
 			follower = follower || always && name == "l3"
 		}
 	}
-	if bridge == nil {
-		return nil
-	}
-	if !follower {
+	if bridge != nil && !follower {
 		return errors.New("what is routed to a bridge domain would go nowhere: add \"irb\" behind \"l3\"")
 	}
+	m.translator = translator
+	m.bridge.Store(bridge)
+	return nil
+}
+
+// Leave implements pipeline.Leaver: the bridge gets nothing more of what is still under way.
+func (m *Module) Leave() {
 	m.control.Lock()
 	defer m.control.Unlock()
-	m.bridge = bridge
-	m.tell()
-	return nil
+	m.bridge.Store(nil)
 }
 
 // tell says to the bridge which ports are the router's. The caller has the lock of changes.
 func (m *Module) tell() {
-	if m.bridge == nil {
-		return
+	if b := m.bridge.Load(); b != nil {
+		(*b).Route(m.RoutedPorts())
 	}
-	var ports []pipeline.RoutedPort
+}
+
+// RoutedPorts implements pipeline.PortRouter.
+func (m *Module) RoutedPorts() (ports []pipeline.RoutedPort) {
 	t := m.tables.Load()
 	for i := range t.ports {
 		if p := &t.ports[i]; len(p.prefixes) != 0 || p.host != packet.NoPort || p.pair != packet.NoPort {
 			ports = append(ports, pipeline.RoutedPort{Port: uint16(i), MAC: p.address})
 		}
 	}
-	m.bridge.Route(ports)
+	return ports
 }
 
 // TakesLarge implements pipeline.LargeTaker: segments have its addresses, and FrameLen is held against the MTU.

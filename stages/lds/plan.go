@@ -187,7 +187,7 @@ func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err er
 // FollowRoutes implements pipeline.RouteFollower.
 func (m *Module) FollowRoutes(r pipeline.Router) {
 	m.mu.Lock()
-	m.router = r
+	m.router, m.followed = r, false
 	m.mu.Unlock()
 	m.renew()
 }
@@ -197,10 +197,13 @@ func (m *Module) renew() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	old := m.plan.Load()
-	if m.router == nil || !old.config.Edges {
+	if m.router == nil && m.followed || !old.config.Edges {
 		return
 	}
-	version := m.router.RouteVersion()
+	version := uint64(0)
+	if m.router != nil {
+		version = m.router.RouteVersion()
+	}
 	if m.seen == version && m.followed {
 		return
 	}

@@ -155,6 +155,8 @@ func source(id uint32, port int) [6]byte {
 func (m *Module) Join(chain []pipeline.Named) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	before := m.capabilities
+	m.capabilities = 0
 	for _, n := range chain {
 		switch n.Name {
 		case "l2", "patch":
@@ -163,7 +165,9 @@ func (m *Module) Join(chain []pipeline.Named) error {
 			m.capabilities |= capRouter
 		}
 	}
-	m.install()
+	if m.capabilities != before {
+		m.install()
+	}
 	return nil
 }
 

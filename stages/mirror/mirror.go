@@ -76,14 +76,15 @@ func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err er
 
 // Join implements pipeline.Joined.
 func (m *Module) Join(chain []pipeline.Named) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.behindTag = false
 	for _, n := range chain {
 		if n.Module == pipeline.Module(m) {
 			break
 		}
 		m.behindTag = m.behindTag || n.Name == "tag"
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	return m.join(&m.config, nil, m.env.Ports)
 }
 

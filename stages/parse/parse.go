@@ -20,7 +20,6 @@ var (
 // anywhere.
 type Module struct {
 	config Config
-	needs  packet.Needs
 	stages []*stage
 }
 
@@ -30,16 +29,16 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 	if err := c.Validate(nil); err != nil {
 		return nil, err
 	}
-	m := &Module{config: c, needs: env.Needs}
+	m := &Module{config: c}
 	for range max(env.Workers, 1) {
 		m.stages = append(m.stages, &stage{
-			family:      env.Hash,
-			seed:        c.Seed,
-			member:      env.Hash.Member(c.Seed),
-			ipidCarrier: c.IPIDCarrier || env.Needs&packet.NeedIPIDCarrier != 0,
-			drop:        c.Malformed == Drop,
-			needs:       env.Needs,
+			family:  env.Hash,
+			seed:    c.Seed,
+			member:  env.Hash.Member(c.Seed),
+			carries: c.IPIDCarrier,
+			drop:    c.Malformed == Drop,
 		})
+		m.stages[len(m.stages)-1].FollowNeeds(env.Needs)
 	}
 	return m, nil
 }
@@ -88,6 +87,7 @@ type stage struct {
 	family      hash.Family // of flow hashes and packet ids
 	seed        uint64
 	member      hash.Member // of both
+	carries     bool        // Config.IPIDCarrier
 	ipidCarrier bool
 	drop        bool
 	needs       packet.Needs
@@ -98,6 +98,11 @@ type stage struct {
 	// does not burden the packet path.
 	faults [numFaults]atomic.Uint64
 	_      [64]byte // keeps the next worker's configuration off these lines
+}
+
+// FollowNeeds implements pipeline.NeedsFollower.
+func (s *stage) FollowNeeds(n packet.Needs) {
+	s.needs, s.ipidCarrier = n, s.carries || n&packet.NeedIPIDCarrier != 0
 }
 
 // The first 54 bytes of an untagged IPv4 packet without IP options and with a

@@ -46,6 +46,9 @@ func (e *Encap) Stage(w int) pipeline.Stage {
 	return s
 }
 
+// FollowNeeds implements pipeline.NeedsFollower.
+func (s *encap) FollowNeeds(n packet.Needs) { s.needs = n }
+
 // encap is the stage of one worker.
 type encap struct {
 	*worker
