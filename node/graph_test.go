@@ -1,21 +1,28 @@
 package node
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/telemetry/lds"
+	"github.com/weirswitch/weir/telemetry/query"
+	"github.com/weirswitch/weir/telemetry/record"
 )
 
 // graphSwitch is a switch of which graphs are made. $GRAPH is the graph, $TABLES are those of its stages.
@@ -251,5 +258,252 @@ func TestGraphRefusedWhole(t *testing.T) {
 		}
 	}
 	b.exchange(t, 3)
+	b.stop(t)
+}
+
+// spooled reads the records of the node's spool.
+func (b *bed) spooled(t *testing.T, each func(h *record.Header, body []byte)) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(b.dir, "spool", "*.records"))
+	check(t, err)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		check(t, err)
+		for len(text) != 0 {
+			h, body, rest, err := record.Decode(text)
+			check(t, err)
+			each(&h, body)
+			text = rest
+		}
+	}
+}
+
+// TestGraphRecords: stages that come measure all packets from then on, and what they measured is complete, in the spool and in the switch's own store,
+// as soon as a reload has taken them out, though their epoch is not over. Their metrics end with them, and begin anew.
+func TestGraphRecords(t *testing.T) {
+	b := newBed(t)
+	plain, measuring := []string{"patch"}, []string{"lds_ingress", "patch", "lds_egress", "disketch", "pint", "oblivious"}
+	b.writeGraph(t, 1, plain)
+	// Epochs of an hour: none ends by itself.
+	long := func() {
+		text, err := os.ReadFile(b.file)
+		check(t, err)
+		b.write(t, strings.NewReplacer("interval_bits = 27", "interval_bits = 34", "epoch_bits = 27", "epoch_bits = 34").Replace(string(text)))
+	}
+	b.start(t)
+	unmeasured, measured := uint64(0), uint64(0)
+	send := func(n uint64) {
+		t.Helper()
+		l := b.load(t, 5000, n)
+		if sent, at := l.Received(t); sent != n || at[0] != n {
+			t.Fatalf("sent %d, received %v", sent, at)
+		}
+	}
+	metric := func(stage string) (n int) {
+		for _, m := range b.Metrics() {
+			if m.Stage == stage {
+				n++
+			}
+		}
+		return n
+	}
+	for round := range uint64(3) {
+		send(300)
+		unmeasured += 300
+		b.writeGraph(t, 1, measuring)
+		long()
+		b.reload(t)
+		for _, stage := range measuring[2:] {
+			if metric(stage) == 0 {
+				t.Errorf("round %d: %s has no metrics", round, stage)
+			}
+		}
+		send(1000 + round)
+		measured += 1000 + round
+		b.writeGraph(t, 1, plain)
+		b.reload(t)
+		for _, stage := range measuring[2:] {
+			if metric(stage) != 0 {
+				t.Errorf("round %d: %s still has metrics", round, stage)
+			}
+		}
+		packets, missed, kinds := map[string]uint64{}, uint64(0), map[record.Kind]int{}
+		b.spooled(t, func(h *record.Header, body []byte) {
+			kinds[h.Kind]++
+			missed += h.Missed
+			if h.Kind == record.LDS {
+				p, err := lds.Decode(body, h.Hash)
+				check(t, err)
+				packets[fmt.Sprint(h.Instance)] += p.Packets()
+			}
+		})
+		sum := uint64(0)
+		for _, n := range packets {
+			sum += n
+		}
+		if sum != 2*measured || missed != 0 { // as they arrive, and as they leave
+			t.Errorf("round %d: points counted %v, want %d at each end; %d missed", round, packets, measured, missed)
+		}
+		for _, k := range []record.Kind{record.LDS, record.DiSketch, record.PINT, record.Oblivious} {
+			if kinds[k] == 0 {
+				t.Errorf("round %d: no record of kind %v: %v", round, k, kinds)
+			}
+		}
+		answer, err := b.Ask(t.Context(), &query.Question{Kind: query.KindPath})
+		check(t, err)
+		if a := answer.(*query.PathAnswer); a.Digests != measured {
+			t.Errorf("round %d: %d digests, want %d: %+v", round, a.Digests, measured, a.DigestBasis)
+		}
+	}
+	if r := b.stop(t); r.Received != unmeasured+measured || r.Forwarded != r.Received || len(r.Stages) != 2 {
+		t.Errorf("received %d of %d, forwarded %d, stages %v", r.Received, unmeasured+measured, r.Forwarded, r.Stages)
+	}
+}
+
+// TestGraphForwarding: the forwarding stages become others, from a cable to a bridge, to a bridge with a router and to a router alone and back, under pings
+// of hosts that all of them connect, and each does its own work at once.
+func TestGraphForwarding(t *testing.T) {
+	b := newBed(t)
+	for i, at := range []string{"10.0.0.2/24", "10.0.0.3/24", "10.1.0.2/24"} { // hosts 0 and 1 are of a network, host 2 of another one
+		h := b.hosts[i]
+		check(t, h.NS.SetARP(h.Interface, true))
+		net := address(t, h, at).As4()
+		check(t, h.NS.AddRoute(h.Interface, netip.MustParsePrefix("10.0.0.0/8"), netip.AddrFrom4([4]byte{10, net[1], 0, 1})))
+	}
+	const irb = `[[port]]
+name = "irb0"
+driver = "irb"
+`
+	const domain = "[[stages.l2.domain]]\nname = \"d\"\nports = [\"p0\", \"p1\"]\n"
+	write := func(graph, ports, tables string) {
+		b.write(t, strings.Replace(strings.NewReplacer("$GRAPH", graph, "$WORKERS", "1", "$TABLES", tables).Replace(graphSwitch), "[telemetry]", ports+"[telemetry]", 1))
+	}
+	graphs := map[string]func(){
+		"patch":  func() { write(`"parse", "patch"`, "", "[stages.patch]\npairs = [[\"p0\", \"p1\"]]\n") },
+		"bridge": func() { write(`"parse", "l2"`, "", domain) },
+		"guarded bridge": func() {
+			write(`"parse", "acl", "l2"`, "", domain+"[[stages.acl.rule]]\naction = \"deny\"\nprotocol = \"tcp\"\n")
+		},
+		"routed": func() {
+			write(`"parse", "l2", "l3", "irb"`, irb, strings.Replace(domain, "\"p1\"", "\"p1\", \"irb0\"", 1)+"[[stages.l3.interface]]\nport = \"irb0\"\naddresses = [\"10.0.0.1/24\"]\n[[stages.l3.interface]]\nport = \"p2\"\naddresses = [\"10.1.0.1/24\"]\n")
+		},
+	}
+	graphs["patch"]()
+	b.start(t)
+	ping := exec.Command("ping", "-i", "0.002", "-W", "30", "10.0.0.3")
+	var out strings.Builder
+	ping.Stdout = &out
+	check(t, b.hosts[0].NS.Start(ping))
+	stations := func() (n int) {
+		entries, _ := b.Fdb()
+		if entries == nil {
+			return 0
+		}
+		for range entries {
+			n++
+		}
+		return n
+	}
+	rng := rand.New(rand.NewPCG(5, 5))
+	rounds := 12
+	if testing.Short() {
+		rounds = 4
+	}
+	order := []string{"bridge", "routed", "guarded bridge", "patch", "routed", "bridge", "guarded bridge", "routed", "patch", "bridge", "patch"}
+	for range rounds {
+		for _, name := range order[:1+rng.IntN(len(order))] {
+			known := stations()
+			graphs[name]()
+			b.reload(t)
+			if name != "patch" && known != 0 && stations() == 0 {
+				t.Errorf("%s: the stations are forgotten", name)
+			}
+			if name == "routed" {
+				run(t, b.hosts[0].NS, "ping", "-c", "2", "-i", "0.01", "-W", "60", "10.1.0.2")
+				run(t, b.hosts[2].NS, "ping", "-c", "2", "-i", "0.01", "-W", "60", "10.0.0.3")
+			}
+		}
+	}
+	graphs["bridge"]()
+	b.reload(t)
+	for _, p := range b.Report().Ports {
+		if p.Name == "irb0" && p.State != "removed" {
+			t.Errorf("port %s is %s", p.Name, p.State)
+		}
+	}
+	check(t, ping.Process.Signal(os.Interrupt))
+	_ = ping.Wait()
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	var sent, received int
+	if _, err := fmt.Sscanf(lines[len(lines)-2], "%d packets transmitted, %d received", &sent, &received); err != nil || sent-received > 1 || sent == 0 {
+		t.Errorf("%s: %v", lines[len(lines)-2], err)
+	}
+	fmt.Printf("graphs that forward otherwise: %s\n", lines[len(lines)-2])
+	if r := b.stop(t); !r.Balanced {
+		t.Error("the books do not add up")
+	}
+}
+
+// TestGraphWatched: a capture goes on at a stage that stays, wherever that is, and ends with one that goes; a trace has the words of the graph that there is.
+func TestGraphWatched(t *testing.T) {
+	b := newBed(t)
+	b.writeGraph(t, 1, []string{"acl", "patch"})
+	b.start(t)
+	watch := func(stage string) (captured *atomic.Int64, ended chan error, end func()) {
+		captured, ended = &atomic.Int64{}, make(chan error, 1)
+		ready := make(chan struct{})
+		var once sync.Once
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			ended <- b.Capture(ctx, &api.CaptureRequest{Stage: stage, Edge: "after"}, func(r *api.CaptureResponse) error {
+				once.Do(func() { close(ready) })
+				captured.Add(int64(len(r.Packets)))
+				return nil
+			})
+		}()
+		<-ready
+		return captured, ended, cancel
+	}
+	captured, ended, end := watch("patch")
+	want := int64(0)
+	for _, names := range [][]string{{"patch"}, {"policer", "acl", "patch", "mirror"}, {"patch", "pint"}} {
+		b.writeGraph(t, 1, names)
+		b.reload(t)
+		b.exchange(t, 3)
+		want += 6
+		b.await(t, "the packets are captured", func() bool { return captured.Load() == want })
+	}
+	end()
+	check(t, <-ended)
+	_, ended, end = watch("pint")
+	defer end()
+	b.writeGraph(t, 1, []string{"acl", "patch"})
+	b.reload(t)
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), `stage "pint" has left the graph`) {
+		t.Errorf("the capture ends with %v", err)
+	}
+	traced := make(chan *api.TraceResponse, 1)
+	go func() {
+		r, err := b.Trace(t.Context(), &api.TraceRequest{Count: 4, WaitNs: int64(time.Minute)})
+		if err != nil {
+			t.Error(err)
+		}
+		traced <- r
+	}()
+	var r *api.TraceResponse
+	for i := 0; r == nil; i++ {
+		b.writeGraph(t, 1, [][]string{{"acl", "patch"}, {"policer", "patch"}}[i%2])
+		b.reload(t)
+		b.exchange(t, 1)
+		select {
+		case r = <-traced:
+		case <-time.After(time.Millisecond):
+		}
+	}
+	for _, p := range r.Packets {
+		if len(p.Steps) != 3 || p.Steps[0].Stage != "parse" || p.Steps[1].Stage != "acl" && p.Steps[1].Stage != "policer" || p.Steps[2].Stage != "patch" {
+			t.Errorf("a trace of %v", p.Steps)
+		}
+	}
 	b.stop(t)
 }
