@@ -133,7 +133,7 @@ func (g *graphChange) install() error {
 	case n.graphChanged <- struct{}{}:
 	default:
 	}
-	n.log.Info("the graph has changed", zap.Strings("graph", g.next.Switch.Graph), zap.Error(err))
+	n.log.Info("the graph has changed", zap.Strings("graph", g.next.Switch.Graph), zap.Duration("paused", g.change.Paused), zap.Error(err))
 	return nil
 }
 

@@ -427,3 +427,32 @@ func TestGuestsComeAndGo(t *testing.T) {
 		}
 	}
 }
+
+// TestLargePacketsOverGraphs: large packets pass whole while all stages take them, and are cut from the moment on at which one comes that does not.
+func TestLargePacketsOverGraphs(t *testing.T) {
+	const patch = "[stages.patch]\npairs = [[\"a\", \"b\"]]"
+	g := startGuests(t, `"parse", "patch"`, patch, 1, "a", "b")
+	a, b := g.dial("a", leaves), g.dial("b", takes)
+	h, p := largePacket(t, false, false, 20000, 1400)
+	for round := range 6 {
+		buffer := a.Senders[0].Next()
+		a.Senders[0].Send(frontend.HeaderSize + copy(buffer[copy(buffer, h[:]):], p))
+		a.Senders[0].Flush()
+		packets := 0
+		for payload := 0; payload < 20000; packets++ {
+			payload += len(receive(t, b.Receivers[0])) - frontend.HeaderSize - 66 // Ethernet, IP, TCP and its options
+		}
+		if whole := round%2 == 0; whole != (packets == 1) {
+			t.Errorf("round %d: %d packets arrive", round, packets)
+		}
+		graph := `"parse", "oblivious", "patch"`
+		if round%2 != 0 {
+			graph = `"parse", "patch"`
+		}
+		next := g.parse(graph, patch, 1, "a", "b")
+		if _, err := g.Change(func(*config.Config) (*config.Config, error) { return next, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.finish()
+}

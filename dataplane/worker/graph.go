@@ -74,6 +74,9 @@ func (s *Switch) Chain() []pipeline.Named { return *s.chain.Load() }
 //
 // One goroutine makes one change at a time.
 type GraphChange struct {
+	// Paused is how long the workers waited for each other in Install, from when the first one had ended its batch until all went on.
+	Paused time.Duration
+
 	sw    *Switch
 	chain []pipeline.Named
 	wants
@@ -121,7 +124,7 @@ func (g *GraphChange) prepare() error {
 			}
 		}
 	}
-	if err := s.together(func() {}); err != nil { // would Install wait?
+	if _, err := s.together(func() {}); err != nil { // would Install wait?
 		return err
 	}
 	if g.needs&packet.NeedWait != 0 {
@@ -201,7 +204,7 @@ func (g *GraphChange) Install() (went []pipeline.Named, err error) {
 	old := s.Chain()
 	s.receive(slices.Concat(old, g.chain)) // no packet is missed that one of both needs
 	var joinErr error
-	err = s.together(func() {
+	g.Paused, err = s.together(func() {
 		if joinErr = pipeline.Join(g.chain); joinErr != nil {
 			joinErr = errors.Join(joinErr, pipeline.Join(old))
 			return
@@ -241,8 +244,9 @@ func has(chain []pipeline.Named, m pipeline.Module) bool {
 	return slices.ContainsFunc(chain, func(n pipeline.Named) bool { return n.Module == m })
 }
 
-// together calls fn while all workers wait between two batches. If one does not come, fn is not called.
-func (s *Switch) together(fn func()) error {
+// together calls fn while all workers wait between two batches, and returns for how long the first one did. If one does not come, fn is not called.
+func (s *Switch) together(fn func()) (paused time.Duration, err error) {
+	var first time.Time
 	arrived, release := make(chan int, len(s.workers)), make(chan struct{})
 	var all sync.WaitGroup
 	for i, w := range s.workers {
@@ -262,20 +266,24 @@ func (s *Switch) together(fn func()) error {
 	for len(missing) != 0 {
 		select {
 		case i := <-arrived:
+			if len(missing) == len(s.workers) {
+				first = time.Now()
+			}
 			delete(missing, i)
 		case <-late.C:
 			close(release)
 			for i := range s.workers {
 				if missing[i] {
-					return fmt.Errorf("worker %d has been in a batch for %v: restart the switch", i, parkTime)
+					return 0, fmt.Errorf("worker %d has been in a batch for %v: restart the switch", i, parkTime)
 				}
 			}
 		}
 	}
 	fn()
 	close(release)
+	paused = time.Since(first)
 	all.Wait()
-	return nil
+	return paused, nil
 }
 
 // become gives a worker that waits another graph. It does not allocate.
