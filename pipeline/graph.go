@@ -159,17 +159,17 @@ func NewGraph(chain []Named, w int) *Graph {
 	for i, n := range chain {
 		g.stages[i] = n.Module.Stage(w)
 		g.counters[i].Name = n.Name
-		if s, ok := n.Module.(Steerer); ok {
-			g.steerer, g.steerAt = s, i
-		}
 	}
 	g.schedule()
 	return g
 }
 
-// schedule finds the stages that work by the clock, all of which are due.
+// schedule finds the stages that work by the clock, all of which are due, and the one that knows the homes of packets.
 func (g *Graph) schedule() {
 	for i, s := range g.stages {
+		if steerer, ok := g.chain[i].Module.(Steerer); ok {
+			g.steerer, g.steerAt = steerer, i
+		}
 		if t, ok := s.(Ticker); ok {
 			g.tickers, g.tickerAt = append(g.tickers, t), append(g.tickerAt, i)
 		}

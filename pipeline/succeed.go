@@ -60,6 +60,7 @@ func (g *Graph) Become(next *Graph, now int64) {
 		needs |= n.Module.Needs()
 	}
 	g.chain, g.stages, g.counters = next.chain, next.stages, next.counters
+	g.steerer, g.steerAt = next.steerer, next.steerAt
 	g.tickers, g.tickerAt, g.due, g.emitters = next.tickers, next.tickerAt, next.due, next.emitters
 	g.next, g.emitting = never, len(g.emitters) != 0 && g.emitting
 	for _, due := range g.due {

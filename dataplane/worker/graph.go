@@ -85,13 +85,15 @@ type GraphChange struct {
 
 // successor is what a worker will have with another graph.
 type successor struct {
-	graph  *pipeline.Graph
-	batch  *packet.Batch // nil: the one that it has is large enough
-	idx    [][]uint16    // by outlet, for that batch
-	depth  []uint32
-	wait   []packet.Wait
-	lines  []*packet.Lines
-	cutter *cutter
+	graph   *pipeline.Graph
+	batch   *packet.Batch // nil: the one that it has is large enough
+	idx     [][]uint16    // by outlet, for that batch
+	homes   [][]uint16    // by worker, for it
+	choices []uint8
+	depth   []uint32
+	wait    []packet.Wait
+	lines   []*packet.Lines
+	cutter  *cutter
 }
 
 // parkTime is how long the workers may take to come to the end of their batches. They need microseconds; one that does not come at all is in a stage for good.
@@ -132,10 +134,15 @@ func (g *GraphChange) prepare() error {
 	}
 	g.next = make([]successor, len(s.workers))
 	for i, w := range s.workers {
+		g.next[i].graph = w.graph.Successor(g.chain, i)
+	}
+	if s.steers(g.next[0].graph) {
+		s.joinHomes()
+	}
+	for i, w := range s.workers {
 		outlets, ports, room := 0, 0, 0
 		w.Do(func() { outlets, ports, room = len(w.outlets), len(w.counters), cap(w.batch.Pkts) })
 		g.next[i].prepare(g, w.cache, outlets, ports, room)
-		g.next[i].graph = w.graph.Successor(g.chain, i)
 	}
 	return nil
 }
@@ -146,6 +153,10 @@ func (n *successor) prepare(g *GraphChange, frames *packet.Cache, outlets, ports
 		n.batch, n.idx = packet.NewBatch(frames, capacity), make([][]uint16, outlets)
 		for k := range n.idx {
 			n.idx[k] = make([]uint16, capacity)
+		}
+		n.choices, n.homes = make([]uint8, capacity), make([][]uint16, len(g.sw.workers))
+		for k := range n.homes {
+			n.homes[k] = make([]uint16, capacity)
 		}
 	}
 	n.lines = make([]*packet.Lines, ports)
@@ -205,6 +216,7 @@ func (g *GraphChange) Install() (went []pipeline.Named, err error) {
 	s.receive(slices.Concat(old, g.chain)) // no packet is missed that one of both needs
 	var joinErr error
 	g.Paused, err = s.together(func() {
+		s.emptyHomes() // these packets have passed stages of the graph of before
 		if joinErr = pipeline.Join(g.chain); joinErr != nil {
 			joinErr = errors.Join(joinErr, pipeline.Join(old))
 			return
@@ -292,12 +304,17 @@ func (w *Worker) become(next *successor, v wants) {
 		w.now = w.clock.Now()
 	}
 	w.graph.Become(next.graph, w.now)
+	w.steers = w.sw.steers(w.graph)
 	fresh := v.needs&packet.NeedWait != 0 && w.wants.needs&packet.NeedWait == 0
 	w.wants = v
 	if next.batch != nil {
 		w.batch = next.batch
 		for k := range next.idx {
 			w.outlets[k].idx = next.idx[k]
+		}
+		w.choices = next.choices
+		for k := range w.homes {
+			w.homes[k].idx = next.homes[k]
 		}
 	}
 	w.batch.Depth, w.batch.Wait, w.batch.Lines = next.depth, next.wait, nil

@@ -41,6 +41,8 @@ type piece struct {
 	copies     int
 	large      bool
 	ports      int
+	workers    int       // that give packets a home; 0: none do
+	steers     *steering // nil: packets have no home because of it
 	generation int64
 	do         func(s *pieceStage, b *packet.Batch)
 	log        *passed
@@ -52,6 +54,25 @@ type pieceStage struct {
 	packets  atomic.Uint64
 	ticks    int
 	finished bool
+}
+
+// steering is a piece that gives the packets of a queue a home.
+type steering struct{ *piece }
+
+func (s *steering) Steer(w int, b *packet.Batch, from int, homes []uint8) {
+	for i := range homes {
+		if homes[i] = uint8(w); from == w {
+			homes[i] = uint8((int(b.Pkts[i].InPort) + int(b.Pkts[i].InQueue) + int(s.generation)) % s.workers)
+		}
+	}
+}
+
+// pieceOf is a module of these tests.
+func pieceOf(m pipeline.Module) *piece {
+	if s, ok := m.(*steering); ok {
+		return s.piece
+	}
+	return m.(*piece)
 }
 
 func (m *piece) Role() pipeline.Role { return m.role }
@@ -230,8 +251,9 @@ func TestGraphTwin(t *testing.T) {
 				middle := []*piece{}
 				forward := piecesOf("forward", pipeline.RoleForward, forwardAll)
 				for _, n := range chain {
-					m := n.Module.(*piece)
+					m := pieceOf(n.Module)
 					switch {
+					case m.steers != nil && slices.ContainsFunc(middle, func(m *piece) bool { return m.steers != nil }):
 					case m == first || m.generation != 0:
 					case m.role == pipeline.RoleForward:
 						if rng.IntN(2) == 0 {
@@ -243,7 +265,12 @@ func TestGraphTwin(t *testing.T) {
 				}
 				for range rng.IntN(3) {
 					m := piecesOf("drop", pipeline.RolePolicy, dropSome)
-					switch rng.IntN(4) {
+					switch rng.IntN(5) {
+					case 4:
+						if !slices.ContainsFunc(middle, func(m *piece) bool { return m.steers != nil }) {
+							m = piecesOf("home", pipeline.RolePolicy, nil)
+							m.workers, m.steers = workers, &steering{m}
+						}
 					case 0:
 						m = piecesOf("copy", pipeline.RoleEgress, copySome)
 						m.copies = 1 + rng.IntN(40)
@@ -261,7 +288,11 @@ func TestGraphTwin(t *testing.T) {
 				slices.SortStableFunc(graph, func(a, b *piece) int { return int(a.role - b.role) })
 				var named []pipeline.Named
 				for _, m := range graph {
-					named = append(named, pipeline.Named{Name: m.name, Module: m})
+					module := pipeline.Module(m)
+					if m.steers != nil {
+						module = m.steers
+					}
+					named = append(named, pipeline.Named{Name: m.name, Module: module})
 					if !slices.Contains(all, m) {
 						all = append(all, m)
 					}
@@ -303,8 +334,8 @@ func TestGraphTwin(t *testing.T) {
 				}
 				log.mu.Lock()
 				for _, n := range went {
-					m := n.Module.(*piece)
-					if log.running[n.Name] != 0 || log.finished[n.Name] != m.packets() || has(chain, m) || !has(old, m) {
+					m := pieceOf(n.Module)
+					if log.running[n.Name] != 0 || log.finished[n.Name] != m.packets() || has(chain, n.Module) || !has(old, n.Module) {
 						t.Errorf("%s: running %d, handed over %d of %d packets", n.Name, log.running[n.Name], log.finished[n.Name], m.packets())
 					}
 				}

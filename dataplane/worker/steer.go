@@ -1,6 +1,9 @@
 package worker
 
-import "github.com/weirswitch/weir/pipeline/packet"
+import (
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
 
 // This file takes packets to their home: the worker that has the state of their connection, where a stage of the graph has such state
 // (pipeline.Steerer). The graph is divided in front of that stage:
@@ -20,21 +23,32 @@ type homeward struct {
 	idx  []uint16 // the first n are the batch's packets to hand over
 }
 
-// joinHomes makes a ring from each worker to each other one, for packets that these are the home of. Nothing runs yet.
+// steers reports whether packets of a graph have a home among several workers.
+func (s *Switch) steers(g *pipeline.Graph) bool { return len(s.workers) > 1 && g.Steers() }
+
+// joinHomes makes a ring from each worker to each other one, for packets that these are the home of, unless there are such rings.
 func (s *Switch) joinHomes() {
-	for _, w := range s.workers {
-		w.homes = make([]homeward, len(s.workers))
-		w.steered = make([]*handoff, len(s.workers))
+	if s.workers[0].homes != nil {
+		return
 	}
-	for _, from := range s.workers {
-		for _, to := range s.workers {
+	homes, steered := make([][]homeward, len(s.workers)), make([][]*handoff, len(s.workers))
+	for i := range s.workers {
+		homes[i], steered[i] = make([]homeward, len(s.workers)), make([]*handoff, len(s.workers))
+	}
+	for from := range s.workers {
+		for to := range s.workers {
 			if from != to {
 				h := newHandoff(s.handoff)
-				from.homes[to.id] = homeward{ring: h, to: to}
-				to.steered[from.id] = h
+				homes[from][to] = homeward{ring: h, to: s.workers[to]}
+				steered[to][from] = h
 			}
 		}
-		from.seatHomes()
+	}
+	for i, w := range s.workers {
+		w.Do(func() {
+			w.homes, w.steered = homes[i], steered[i]
+			w.seatHomes()
+		})
 	}
 }
 
@@ -119,6 +133,16 @@ func (w *Worker) takeHome() int {
 		}
 	}
 	return total
+}
+
+// emptyHomes takes what waits for its home through the rest of the graph, while all workers wait.
+func (s *Switch) emptyHomes() {
+	for taken := 1; taken != 0; { // what a home hands over once more included
+		taken = 0
+		for _, w := range s.workers {
+			taken += w.takeHome()
+		}
+	}
 }
 
 // homesEmpty reports whether no packet waits for which this worker is the home.

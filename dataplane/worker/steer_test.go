@@ -28,7 +28,7 @@ type homingStage struct {
 const (
 	homeAt   = 1 // of a packet's bytes
 	viaAt    = 2
-	numberAt = 3
+	homingNumberAt = 3
 	direct   = 255
 )
 
@@ -67,7 +67,7 @@ func (s *homingStage) Process(b *packet.Batch) {
 			s.wrong = append(s.wrong, "a batch of two queues")
 		}
 		key := fmt.Sprint(s.worker, p.InPort, p.InQueue, data[viaAt])
-		s.seen[key] = append(s.seen[key], data[numberAt])
+		s.seen[key] = append(s.seen[key], data[homingNumberAt])
 	}
 }
 
@@ -75,7 +75,7 @@ func (s *homingStage) Process(b *packet.Batch) {
 func homingPackets(n int) [][]byte {
 	pkts := memoryPackets(n)
 	for i, data := range pkts {
-		data[homeAt], data[viaAt], data[numberAt] = byte(i/ops), direct, byte(i)
+		data[homeAt], data[viaAt], data[homingNumberAt] = byte(i/ops), direct, byte(i)
 		if i%4 == 3 {
 			data[viaAt] = byte(i / 8)
 		}

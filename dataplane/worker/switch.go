@@ -109,8 +109,11 @@ func (s *Switch) build(c Config, parts Parts) error {
 		}
 		s.workers[i] = w
 	}
-	if len(s.workers) > 1 && s.workers[0].graph.Steers() {
+	if s.steers(s.workers[0].graph) {
 		s.joinHomes()
+		for _, w := range s.workers {
+			w.steers = true
+		}
 	}
 	if parts.OnTick != nil {
 		for _, w := range s.workers {

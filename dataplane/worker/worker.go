@@ -36,6 +36,7 @@ type Worker struct {
 	steered []*handoff // as rings, of packets that this worker is the home of; empty if none have one
 	homes   []homeward // by worker: the way to those that are the home of others
 	choices []uint8    // by packet of the batch: its home
+	steers  bool       // packets of the graph have homes
 	outlets []outlet
 	route   []uint16           // (out port << queueBits | in queue) -> outlet
 	far     []*line            // as route, of packets that are handed over: where they will wait; only if a stage needs it
@@ -246,7 +247,7 @@ func (w *Worker) receive(q *rxQueue) int {
 		c.receivedBytes += uint64(b.Pkts[i].WireLen)
 	}
 	w.inGraph = true
-	if w.homes == nil {
+	if !w.steers {
 		w.graph.Run(b)
 	} else {
 		w.graph.Front(b)
