@@ -26,7 +26,7 @@ type Config struct {
 	Warm int
 	// Quick leaves out the rows of a million addresses or more, which take seconds to learn.
 	Quick bool
-	// Rows are the names of the graphs to measure, and [Workers] for whole workers; empty: all. Ratios and differences are
+	// Rows are the names of the graphs to measure, and [Workers] and [Steering] for whole workers; empty: all. Ratios and differences are
 	// of rows that are there.
 	Rows     []string
 	Progress bench.Progress
@@ -45,12 +45,15 @@ func DefaultConfig() Config {
 // Workers stands for the rows of whole workers in Config.Rows.
 const Workers = "workers"
 
+// Steering stands for the rows of workers that hand packets over to the one that has their connection, in Config.Rows.
+const Steering = "steering"
+
 // RowNames are all that Config.Rows may have.
 func RowNames() (names []string) {
 	for _, g := range Graphs {
 		names = append(names, g.Name)
 	}
-	return append(names, Workers)
+	return append(names, Workers, Steering)
 }
 
 // has reports whether a row is to be measured.

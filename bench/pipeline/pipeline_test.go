@@ -52,7 +52,7 @@ func TestRun(t *testing.T) {
 	}
 	metrics := []string{"drop.ns", "touch.ns", "parse_patch.mpps", "parse_l2_10k.mpps", "parse_patch_10M.mpps", "parse_patch_cold.mpps", "stage.patch.ns"}
 	if len(cores) > 1 {
-		metrics = append(metrics, "worker1.mpps", "workers2_over_1", "handoff2.mpps")
+		metrics = append(metrics, "worker1.mpps", "workers2_over_1", "handoff2.mpps", "conntrack2.mpps", "conntrack2_handoff.ns")
 		if last != total-1 {
 			t.Errorf("progress ended at %d of %d", last, total)
 		}

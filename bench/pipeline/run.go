@@ -22,14 +22,22 @@ func Run(ctx context.Context, c Config) (*bench.Result, error) {
 	if c.has(Workers) {
 		steps.total += workerSteps * c.Rounds
 	}
+	if c.has(Steering) {
+		steps.total += steeringSteps * c.Rounds
+	}
 	err := bench.InFavouredSession(func() error {
 		if err := onCore(c.Core, func() error { return measureGraphs(ctx, &c, steps, r) }); err != nil {
 			return err
 		}
-		if !c.has(Workers) {
+		if c.has(Workers) {
+			if err := measureWorkers(ctx, &c, steps, r); err != nil {
+				return err
+			}
+		}
+		if !c.has(Steering) {
 			return nil
 		}
-		return measureWorkers(ctx, &c, steps, r)
+		return measureSteering(ctx, &c, steps, r)
 	})
 	if err != nil {
 		return nil, err

@@ -33,7 +33,8 @@ const (
 type workerLoad struct {
 	graph   Graph
 	packets [ports][][]byte
-	stamp   int // where packets get their numbers; 0: nowhere
+	byQueue [ports][][][]byte // packets of each queue, in place of these; empty: all queues have the same
+	stamp   int               // where packets get their numbers; 0: nowhere
 	// warm is for how long the switch runs before it is watched, beside a quarter of the slice.
 	warm time.Duration
 }
@@ -110,8 +111,8 @@ func reportWhole(out *bench.Result, plain, whole []workerSample) {
 }
 
 // workerSample is what the workers of a switch forwarded, in packets per second of wall time and of the
-// workers' processor time.
-type workerSample struct{ wall, cpu float64 }
+// workers' processor time, and which part of what they received they dropped.
+type workerSample struct{ wall, cpu, dropped float64 }
 
 // newWorkerLoad makes the packets that arrive at both ports, those of the second in answer to those of the first.
 func newWorkerLoad(g Graph, seed uint64, n int) (*workerLoad, error) {
@@ -168,7 +169,8 @@ func runSwitches(ctx context.Context, cores [][]int, queues int, load *workerLoa
 	time.Sleep(slice)
 	last := readWorkers(running)
 	n := float64(last.forwarded - first.forwarded)
-	return workerSample{n / (last.at - first.at).Seconds(), n / (last.cpu - first.cpu).Seconds()}, nil
+	dropped := float64(last.dropped - first.dropped)
+	return workerSample{n / (last.at - first.at).Seconds(), n / (last.cpu - first.cpu).Seconds(), dropped / (n + dropped)}, nil
 }
 
 // memorySwitch is a switch that runs between ports of memory.
@@ -218,6 +220,10 @@ func startSwitch(ctx context.Context, cores []int, queues int, load *workerLoad)
 	config := worker.DefaultConfig()
 	config.Count, config.Cores, config.Poll = len(cores), cores, worker.PollBusy
 	p0, p1 := port.NewMemory("p0", queues, load.packets[0], 0), port.NewMemory("p1", queues, load.packets[1], 0)
+	for q, packets := range load.byQueue[0] {
+		p0.Give(q, packets)
+		p1.Give(q, load.byQueue[1][q])
+	}
 	p0.Stamp(load.stamp)
 	p1.Stamp(load.stamp)
 	sw, err := worker.New(config, worker.Parts{Name: "bench", Pool: pool, Chain: chain.modules, Ports: []port.Port{p0, p1}})
@@ -252,8 +258,8 @@ func (m *memorySwitch) finish() error {
 
 // reading is what the workers have done until some moment.
 type reading struct {
-	at, cpu   time.Duration
-	forwarded uint64
+	at, cpu            time.Duration
+	forwarded, dropped uint64
 }
 
 // readWorkers reads each worker's counter and clocks between two of its batches.
@@ -261,6 +267,7 @@ func readWorkers(running []*memorySwitch) (r reading) {
 	for _, m := range running {
 		report := m.Report()
 		r.forwarded += report.Forwarded
+		r.dropped += report.DroppedTotal()
 		for _, w := range report.Workers {
 			r.cpu += clock.Thread(w.Thread)
 		}

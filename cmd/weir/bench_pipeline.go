@@ -39,7 +39,7 @@ the best round, the thread's processor time and the spread. It needs no root.`,
 		},
 	}
 	addPipelineFlags(cmd, &o.Config)
-	cmd.Flags().StringSliceVar(&o.Rows, "rows", nil, "only these rows, `NAME,...`, and \"workers\" for whole workers")
+	cmd.Flags().StringSliceVar(&o.Rows, "rows", nil, "only these rows, `NAME,...`, and \"workers\" and \"steering\" for whole workers")
 	_ = cmd.RegisterFlagCompletionFunc("rows", cobra.FixedCompletions(pipeline.RowNames(), cobra.ShellCompDirectiveNoFileComp))
 	o.output.add(cmd)
 	return cmd

@@ -17,6 +17,7 @@ type Memory struct {
 	queues  int
 	limit   uint64
 	stamp   int
+	own     map[int][][]byte // packets of single queues
 	stopped atomic.Bool
 }
 
@@ -30,6 +31,14 @@ func NewMemory(name string, queues int, packets [][]byte, limit uint64) *Memory 
 // Stamp makes the packets of each queue differ: their numbers are written at an offset, in bytes, of which each packet has
 // eight; 0 leaves them alone. To be called before Open.
 func (m *Memory) Stamp(offset int) { m.stamp = offset }
+
+// Give makes a queue receive other packets than the port's, which are no longer than these. To be called before Open.
+func (m *Memory) Give(queue int, packets [][]byte) {
+	if m.own == nil {
+		m.own = map[int][][]byte{}
+	}
+	m.own[queue] = packets
+}
 
 // Headroom is the free space that drivers leave in front of a packet, for
 // headers that stages add. It equals the kernel's XDP_PACKET_HEADROOM.
@@ -45,7 +54,11 @@ func (m *Memory) Open(number uint16, queue int, frames *packet.Cache) (Queue, er
 			return nil, fmt.Errorf("open %s: a packet of %d bytes has no room for its number at %d", m.name, len(p), m.stamp)
 		}
 	}
-	return &memoryQueue{port: m, number: number, queue: uint8(queue), frames: frames}, nil
+	packets, ok := m.own[queue]
+	if !ok {
+		packets = m.packets
+	}
+	return &memoryQueue{port: m, packets: packets, number: number, queue: uint8(queue), frames: frames}, nil
 }
 
 // Info implements Port.
@@ -67,6 +80,7 @@ func (m *Memory) Close() error { return nil }
 
 type memoryQueue struct {
 	port     *Memory
+	packets  [][]byte
 	number   uint16
 	queue    uint8
 	frames   *packet.Cache
@@ -76,7 +90,7 @@ type memoryQueue struct {
 }
 
 func (q *memoryQueue) Receive(b *packet.Batch) int {
-	packets := q.port.packets
+	packets := q.packets
 	want := min(packet.BatchSize, cap(b.Pkts)-len(b.Pkts))
 	if q.port.limit != 0 {
 		want = int(min(uint64(want), q.port.limit-q.received))
@@ -116,7 +130,7 @@ func (q *memoryQueue) Service() bool { return false }
 func (q *memoryQueue) Depth() int    { return 0 }
 func (q *memoryQueue) FD() int       { return -1 }
 func (q *memoryQueue) Ended() bool {
-	return len(q.port.packets) == 0 || q.port.limit != 0 && q.received == q.port.limit
+	return len(q.packets) == 0 || q.port.limit != 0 && q.received == q.port.limit
 }
 func (q *memoryQueue) Refusal() packet.Reason { return packet.ReasonTxFull }
 func (q *memoryQueue) Close() (Rest, error)   { return Rest{}, nil }

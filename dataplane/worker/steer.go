@@ -103,23 +103,21 @@ func (w *Worker) steer(b *packet.Batch, port uint16, from int) {
 	b.Keep(choices, uint8(w.id))
 }
 
-// takeHome runs packets that other workers handed over through the rest of the graph: of each worker as many as a batch has, or the next
-// few more.
+// takeHome runs packets that other workers handed over through the rest of the graph, all that wait: work was spent on them already,
+// and what arrives meanwhile waits in the devices' rings.
 func (w *Worker) takeHome() int {
 	total := 0
 	for from, h := range w.steered {
 		if h == nil {
 			continue
 		}
-		for taken := 0; taken < packet.BatchSize; {
+		for waiting := int(h.len()); waiting > 0; {
 			b := w.batch
 			n := h.popRun(b)
-			if n == 0 {
-				break
-			}
-			taken += n
+			waiting -= n
 			total += n
 			w.loop.TakenOver += uint64(n)
+			w.touch(b)
 			first := &b.Pkts[0]
 			port := first.InPort
 			w.begin(b, first.InQueue)
@@ -143,6 +141,16 @@ func (s *Switch) emptyHomes() {
 			taken += w.takeHome()
 		}
 	}
+}
+
+// touch loads the packets' headers, which are in another core's cache: this short loop has tens of loads in flight, where the stages have a few. What is
+// loaded is kept, mixed, for the loads to be of use.
+func (w *Worker) touch(b *packet.Batch) {
+	mix := w.touched
+	for i := range b.Pkts {
+		mix ^= b.Mem[b.Pkts[i].Addr]
+	}
+	w.touched = mix
 }
 
 // homesEmpty reports whether no packet waits for which this worker is the home.

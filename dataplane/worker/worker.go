@@ -37,6 +37,7 @@ type Worker struct {
 	homes   []homeward // by worker: the way to those that are the home of others
 	choices []uint8    // by packet of the batch: its home
 	steers  bool       // packets of the graph have homes
+	touched byte       // see touch
 	outlets []outlet
 	route   []uint16           // (out port << queueBits | in queue) -> outlet
 	far     []*line            // as route, of packets that are handed over: where they will wait; only if a stage needs it

@@ -90,7 +90,11 @@ func (w *natTwin) match(q *probe, now uint32) (c *twinConn, dir uint8, alias boo
 	}
 	for name, a := range w.aliases {
 		c := w.conns[name]
-		if c == nil || c.first.proto != q.proto {
+		if c == nil {
+			delete(w.aliases, name) // it ended
+			continue
+		}
+		if c.first.proto != q.proto {
 			continue
 		}
 		for d, f := range []flowEnds{a, a.reversed()} {
@@ -280,6 +284,11 @@ func againstNATTwin(t *testing.T, packets, connections, share int) {
 	c := DefaultConfig()
 	c.Connections = connections
 	c.Timeouts.UDP, c.Timeouts.ICMP = 3*time.Second, 2*time.Second
+	if testWorkers > 1 { // nothing is evicted, so connections end sooner: the twin looks at all of them for each packet
+		for _, t := range []*time.Duration{&c.Timeouts.TCPSynSent, &c.Timeouts.TCPSynReceived, &c.Timeouts.TCPEstablished, &c.Timeouts.TCPFinWait, &c.Timeouts.TCPCloseWait, &c.Timeouts.TCPTimeWait} {
+			*t = 4 * time.Second
+		}
+	}
 	c.Groups = []Group{
 		{Name: "in", Ports: []string{"p0"}, Default: Permit, Share: share},
 		{Name: "out", Ports: []string{"p1"}, Default: Deny, Rules: []Rule{{Action: Permit, Protocol: "udp"}, {Action: Permit, Protocol: "icmp"}}},

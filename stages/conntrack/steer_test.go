@@ -27,7 +27,7 @@ func TestWorkers(t *testing.T) {
 	for n := 2; n <= 3; n++ {
 		withWorkers(t, n, func(t *testing.T) {
 			t.Run("twin", func(t *testing.T) { againstTwin(t, packets, 30_000, 0) })
-			t.Run("NAT twin", func(t *testing.T) { againstNATTwin(t, packets, 30_000, 0) })
+			t.Run("NAT twin", func(t *testing.T) { againstNATTwin(t, packets/2, 30_000, 0) })
 			for name, f := range map[string]func(*testing.T){
 				"TCP": TestTCP, "UDP": TestUDPAndOthers, "ICMP": TestICMP, "fragments": TestFragments, "reload": TestRulesAndReload, "zones": TestZones,
 				"strict": TestStrictAndInvalid, "unparsed": TestUnparsed, "SNAT": TestSNAT, "NAT errors": TestNATErrors, "DNAT": TestDNATAndHairpin,
