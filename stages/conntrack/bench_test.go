@@ -9,6 +9,37 @@ import (
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
+// BenchmarkSteer measures how long it takes to find the home of a packet, by its ends, by an inside address and by an outside port.
+func BenchmarkSteer(b *testing.B) {
+	for _, c := range []struct {
+		name   string
+		config Config
+		probe  probe
+	}{
+		{"plain", DefaultConfig(), udpProbe(0, client, server)},
+		{"inside", natConfig(), udpProbe(0, "10.0.0.1:1", "198.51.100.7:53")},
+		{"outside", natConfig(), udpProbe(1, "198.51.100.7:53", outsideAddr+":2000")},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			testWorkers = 2
+			defer func() { testWorkers = 1 }()
+			r := newRig(b, c.config)
+			for range packet.BatchSize {
+				r.put(c.probe.port, c.probe.frame())
+			}
+			r.batch.Now = r.now
+			r.parse.Process(r.batch)
+			homes := make([]uint8, packet.BatchSize)
+			n := 0
+			for b.Loop() {
+				r.Steer(0, r.batch, 0, homes)
+				n += packet.BatchSize
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/packet")
+		})
+	}
+}
+
 // BenchmarkProcess measures the stage without the parser, per packet of 60 bytes, over connections of UDP that come at random, and
 // over as many packets that each begin a new one and displace the oldest.
 func BenchmarkProcess(b *testing.B) {

@@ -38,9 +38,9 @@
 //
 // # Workers
 //
-// Both directions of a connection must come to one worker. No setting of a NIC ensures that: RSS, symmetric or not, hashes fragments by
-// addresses alone, ICMP errors by those of a router, and each device has a key of its own. So the stage refuses a switch of more
-// than one worker.
+// Each worker has a table, port blocks and fragments of its own; they share nothing. A packet's home, the worker that has its connection, follows
+// from its key and the rules, also behind a translation: see steer.go. The worker that receives a packet hands it over to its home in front of the stage.
+// Limits are divided evenly.
 //
 // # Reports
 //
