@@ -51,8 +51,8 @@ parse       10        4            2.5        0       0          -
 patch       10        4            2.5        0       0       12.3
 NS/PACKET "-": no batch was timed yet, as only one in 64 is
 
-WORKER  CORE  THREAD  QUEUES     PACKETS  BATCHES  PACKETS/BATCH  HANDED OVER  TAKEN OVER  SLEEPS  FREE FRAMES
-     0   any      99  p0/0 p1/0       10        4            2.5            0           0       3          100
+WORKER  CORE  THREAD  QUEUES     PACKETS  BATCHES  PACKETS/BATCH  HANDED OVER  STEERED  TAKEN OVER  SLEEPS  FREE FRAMES
+     0   any      99  p0/0 p1/0       10        4            2.5            0        0           0       3          100
 
 received 10 = forwarded 7 + consumed 0 + dropped 3
 copied 0 = forwarded 0 + consumed 0 + dropped 0
