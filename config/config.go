@@ -43,7 +43,7 @@ type Switch struct {
 	// ID is the switch's number, which no other switch of the network has.
 	ID uint32 `toml:"id"`
 	// Graph is the pipeline: names of stages, in the order in which packets
-	// pass them.
+	// pass them. Stages come and go by reload.
 	Graph []string `toml:"graph"`
 	// Hash is the family of packet ids, flow hashes and all that is drawn from them:
 	// "xxhash"; "crc", for networks with P4 switches on Tofino, which have no other; or "aes", which hosts cannot steer, as

@@ -113,7 +113,7 @@ func cell(text string) string {
 
 func (r *reference) keys(t *testing.T) {
 	r.line("\n## Configuration")
-	r.line("\nA change of a key marked *live* can be put into force by `weir ctl reload`; the others need a restart.")
+	r.line("\nA change of a key marked *live* can be put into force by `weir ctl reload`; the others need a restart, but for those of a stage that comes with the reload.")
 	c := config.Default()
 	v := reflect.ValueOf(c).Elem()
 	for i := range v.NumField() {
@@ -139,7 +139,7 @@ func tagged(f reflect.StructField) string {
 }
 
 // restartOnly are keys of live stages that cannot change; TestPrepareTableSize of
-// package config and TestPrepare of stages/disketch and stages/lds see them refused. log.level is live without a stage.
+// package config and TestPrepare of stages/disketch and stages/lds see them refused. log.level and switch.graph are live without a stage.
 var restartOnly = append([]string{
 	"[telemetry] spool", "[telemetry] local_bytes", "[stages.l2] table_size", "[stages.conntrack] connections", "[stages.disketch] epoch_bits", "[stages.disketch] seed", "[stages.disketch] host_ports",
 }, slices.Concat(fixedFragmentKeys(), fixedPointKeys())...)
@@ -196,7 +196,7 @@ func (r *reference) table(t *testing.T, head string, v reflect.Value, live bool)
 			t.Errorf("%s.%s, key %s, has no comment", v.Type(), f.Name, name)
 		}
 		when := ""
-		if live && !slices.Contains(restartOnly, head+" "+key) || name == "log.level" {
+		if live && !slices.Contains(restartOnly, head+" "+key) || name == "log.level" || name == "switch.graph" {
 			when = "live"
 		}
 		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s | %s |", key, kindName(f.Type), defaultText(v.Field(i)), when, meaning(comment, f.Name)))

@@ -26,10 +26,10 @@ type homingStage struct {
 }
 
 const (
-	homeAt   = 1 // of a packet's bytes
-	viaAt    = 2
+	homeAt         = 1 // of a packet's bytes
+	viaAt          = 2
 	homingNumberAt = 3
-	direct   = 255
+	direct         = 255
 )
 
 func (h *homing) Role() pipeline.Role        { return pipeline.RolePolicy }
