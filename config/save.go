@@ -12,14 +12,15 @@ import (
 
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/internal/tomlfile"
+	"github.com/weirswitch/weir/stages"
 )
 
 // ErrNotSaved is wrapped by errors of Saved about what it cannot write.
 var ErrNotSaved = errors.New("this change cannot be written into the file")
 
 // Saved returns the text of a file with what an Edit can change made as it is in another configuration, that in force:
-// elements of lists of tables that came are added, those that went are removed, and ports get the values of
-// keys that differ. All else stays as it is, comments too; those directly above an element that is removed go with it. It also returns what it
+// elements of lists of tables that came are added, those that went are removed, ports get the values of
+// keys that differ, and the graph is that in force, with the tables of its stages. All else stays as it is, comments too; those directly above an element that is removed go with it. It also returns what it
 // changed. The text that it returns loads to the same as the other configuration, or there is an error.
 func Saved(text []byte, inForce *Config) ([]byte, []Change, error) {
 	old, err := Parse(text)
@@ -31,13 +32,19 @@ func Saved(text []byte, inForce *Config) ([]byte, []Change, error) {
 		return text, nil, nil
 	}
 	s := saver{text: text, lines: tomlfile.Lines(text), tables: map[string][]tomlfile.Table{}}
-	for _, t := range tomlfile.Tables(text) {
+	all := tomlfile.Tables(text)
+	for _, t := range all {
 		if strings.HasSuffix(t.Key, "]") {
 			list := t.Key[:strings.LastIndexByte(t.Key, '[')]
 			s.tables[list] = append(s.tables[list], t)
 		}
 	}
 	s.ports(old, inForce)
+	if !slices.Equal(old.Switch.Graph, inForce.Switch.Graph) {
+		if err := s.graph(all, old, inForce); err != nil {
+			return nil, nil, err
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(Lists())) {
 		stage, list, _ := strings.Cut(name, ".")
 		if old.Stages[stage] == nil || inForce.Stages[stage] == nil {
@@ -140,31 +147,66 @@ func (s *saver) port(t tomlfile.Table, before, after *port.Config) {
 		if key == "" || literal(x.Field(i)) == literal(y.Field(i)) {
 			continue
 		}
-		value := literal(y.Field(i))
-		line := s.lines[t.Key+"."+key]
-		if line == 0 {
-			s.pieces = append(s.pieces, piece{t.Body, t.Body, key + " = " + value + "\n"})
-			continue
-		}
-		start := 0
-		for range line - 1 {
-			start += bytes.IndexByte(s.text[start:], '\n') + 1
-		}
-		end := len(s.text)
-		if n := bytes.IndexByte(s.text[start:], '\n'); n >= 0 {
-			end = start + n
-		}
-		if bytes.HasSuffix(s.text[start:end], []byte("\r")) {
-			end-- // a file with the line ends of Windows keeps them
-		}
-		was := string(s.text[start:end])
-		if !tomlfile.Whole([]byte(was)) {
-			s.errs = append(s.errs, fmt.Errorf("%w: %s.%s has more than one line: write it in one, or change the file by hand", ErrNotSaved, t.Key, key))
-			continue
-		}
-		indent := was[:len(was)-len(strings.TrimLeft(was, " \t"))]
-		s.pieces = append(s.pieces, piece{start, end, indent + key + " = " + value + comment(was)})
+		s.value(t, key, literal(y.Field(i)))
 	}
+}
+
+// value gives a key of a table a value.
+func (s *saver) value(t tomlfile.Table, key, value string) {
+	line := s.lines[t.Key+"."+key]
+	if line == 0 {
+		s.pieces = append(s.pieces, piece{t.Body, t.Body, key + " = " + value + "\n"})
+		return
+	}
+	start := 0
+	for range line - 1 {
+		start += bytes.IndexByte(s.text[start:], '\n') + 1
+	}
+	end := len(s.text)
+	if n := bytes.IndexByte(s.text[start:], '\n'); n >= 0 {
+		end = start + n
+	}
+	if bytes.HasSuffix(s.text[start:end], []byte("\r")) {
+		end-- // a file with the line ends of Windows keeps them
+	}
+	was := string(s.text[start:end])
+	if !tomlfile.Whole([]byte(was)) {
+		s.errs = append(s.errs, fmt.Errorf("%w: %s.%s has more than one line: write it in one, or change the file by hand", ErrNotSaved, t.Key, key))
+		return
+	}
+	indent := was[:len(was)-len(strings.TrimLeft(was, " \t"))]
+	s.pieces = append(s.pieces, piece{start, end, indent + key + " = " + value + comment(was)})
+}
+
+// graph changes the graph, takes out the tables of stages that went, and adds those of stages that came at the end, if they have more than the defaults.
+func (s *saver) graph(tables []tomlfile.Table, old, next *Config) error {
+	ofStage := func(t tomlfile.Table, name string) bool {
+		return t.Key == "stages."+name || strings.HasPrefix(t.Key, "stages."+name+".")
+	}
+	for _, t := range tables {
+		if t.Key == "switch" {
+			s.value(t, "graph", literal(reflect.ValueOf(next.Switch.Graph)))
+		}
+		for _, name := range old.Switch.Graph {
+			if next.Stages[name] == nil && ofStage(t, name) {
+				s.remove(t)
+			}
+		}
+	}
+	var dump bytes.Buffer
+	if err := next.Dump(&dump); err != nil {
+		return err
+	}
+	for _, t := range tomlfile.Tables(dump.Bytes()) {
+		for _, name := range next.Switch.Graph {
+			config := reflect.ValueOf(next.Stages[name]).Elem()
+			if old.Stages[name] == nil && ofStage(t, name) && literal(config) != literal(reflect.ValueOf(stages.Kinds[name].Default()).Elem()) {
+				text := strings.TrimSpace(dump.String()[t.Start:t.End])
+				s.pieces = append(s.pieces, piece{len(s.text), len(s.text), "\n" + text + "\n"})
+			}
+		}
+	}
+	return nil
 }
 
 // comment is that behind an assignment, with the blanks in front of it.

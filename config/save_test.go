@@ -301,3 +301,34 @@ interface = "p1"
 		}
 	}
 }
+
+// TestSavedGraph: the graph in force comes into the file, with the tables of its stages, and all else stays; random graphs load to what is in force.
+func TestSavedGraph(t *testing.T) {
+	next := strings.Replace(commented, `["parse", "acl", "l3"]`, `["parse", "policer", "l3", "lds_egress", "mirror"]`, 1)
+	next = next[:strings.Index(next, "# Which packets")] + next[strings.Index(next, "[[stages.l3.interface]]"):] +
+		"[[stages.mirror.session]]\nname = \"m\"\nports = [\"p0\"]\nto = \"p1\"\ndirection = \"in\"\n[stages.lds_egress]\ninterval_bits = 28\n"
+	c := parsed(t, next)
+	got, changes, err := Saved([]byte(commented), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"graph = [\"parse\", \"policer\", \"l3\", \"lds_egress\", \"mirror\"]\n", "name = \"s1\" # its name\n", "# Uplink.\n", "# The end.\n", "interval_bits = 28\n", "[[stages.mirror.session]]\n"} {
+		if !strings.Contains(string(got), want) {
+			t.Errorf("the file lacks %q:\n%s", want, got)
+		}
+	}
+	if strings.Contains(string(got), "acl") || strings.Contains(string(got), "policer]") || len(changes) == 0 {
+		t.Errorf("%d changes; the file is\n%s", len(changes), got)
+	}
+	back, _, err := Saved(got, parsed(t, commented))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := Diff(parsed(t, string(back)), parsed(t, commented)); len(left) != 0 {
+		t.Errorf("back again %v differs:\n%s", left, back)
+	}
+	lines := strings.Replace(commented, `["parse", "acl", "l3"]`, "[\n  \"parse\",\n  \"acl\", \"l3\"]", 1)
+	if _, _, err := Saved([]byte(lines), c); !errors.Is(err, ErrNotSaved) || !strings.Contains(err.Error(), "switch.graph has more than one line") {
+		t.Errorf("a graph of several lines: %v", err)
+	}
+}

@@ -63,8 +63,8 @@ var livePieces = []struct {
 	{name: "lds_ingress", table: "[stages.lds_ingress]\ninterval_bits = 27\n"},
 	{name: "lldp", table: "[[stages.lldp.port]]\nport = \"p2\"\n"},
 	{name: "guard", table: "[stages.guard]\ndhcp_servers = [\"p1\"]\n"},
-	{name: "conntrack", table: "[stages.conntrack]\ninvalid = \"permit\"\n"}, // it knows no connection when it comes
-	{name: "policer", table: "[[stages.policer.port]]\nport = \"p0\"\nrate_bits = 100000000000\n"},
+	{name: "conntrack", table: "[stages.conntrack]\ninvalid = \"permit\"\n"},                                                   // it knows no connection when it comes
+	{name: "policer", table: "[[stages.policer.port]]\nport = \"p0\"\nrate_bits = 100000000000\nburst_bytes = 100000000000\n"}, // a worker that a busy machine holds up finds what others left
 	{name: "acl", table: "[[stages.acl.rule]]\naction = \"count\"\nname = \"all\"\n"},
 	{name: "l2", forward: true},
 	{name: "patch", table: "[stages.patch]\npairs = [[\"p0\", \"p1\"]]\n", forward: true},
@@ -141,11 +141,36 @@ type count struct{ n *atomic.Int64 }
 
 func (c count) Write(p []byte) (int, error) { c.n.Add(int64(len(p))); return len(p), nil }
 
+// allAnswered fails if any of the pings in ping's output has no answer, or two, but for the last ones, which were under way when ping was
+// interrupted. It returns how many were answered.
+func allAnswered(t *testing.T, out string) (answered int) {
+	t.Helper()
+	last := 0
+	for line := range strings.Lines(out) {
+		_, after, ok := strings.Cut(line, "icmp_seq=")
+		if !ok {
+			continue
+		}
+		var seq int
+		if _, err := fmt.Sscan(after, &seq); err != nil || strings.Contains(line, "DUP") || !strings.Contains(line, "bytes from") {
+			t.Fatalf("%v: %s", err, line)
+		}
+		for seq < last-1<<15 {
+			seq += 1 << 16 // a number has 16 bits
+		}
+		answered, last = answered+1, max(last, seq)
+	}
+	if answered == 0 || answered != last {
+		t.Errorf("%d pings up to number %d are answered", answered, last)
+	}
+	return answered
+}
+
 // TestGraphsUnderPing: while random graphs come and go, each ping of the kernel is answered once, a TCP stream arrives as it left, and the books are balanced.
 func TestGraphsUnderPing(t *testing.T) {
 	changes := 150
 	if testing.Short() {
-		changes = 25
+		changes = 12
 	}
 	for _, workers := range []int{1, 2} {
 		t.Run(fmt.Sprintf("%d workers", workers), func(t *testing.T) {
@@ -196,13 +221,8 @@ func TestGraphsUnderPing(t *testing.T) {
 			if err := <-ended; err != nil {
 				t.Error(err)
 			}
-			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-			summary := lines[len(lines)-2]
-			fmt.Printf("graphs under ping: %d graphs, %d workers, %v; %d bytes of TCP; %s\n", changes, workers, came, bytes.Load(), summary)
-			var sent, received int
-			if _, err := fmt.Sscanf(summary, "%d packets transmitted, %d received", &sent, &received); err != nil || sent-received > 1 || strings.Contains(out.String(), "DUP") || sent == 0 {
-				t.Errorf("%s: %v\n%s", summary, err, lines[len(lines)-3])
-			}
+			answered := allAnswered(t, out.String())
+			fmt.Printf("graphs under ping: %d graphs, %d workers, %v; %d bytes of TCP; %d pings, 0 lost\n", changes, workers, came, bytes.Load(), answered)
 			r := b.stop(t)
 			if len(r.Dropped) != 0 || !r.Balanced {
 				t.Errorf("dropped %v, balanced %v", r.Dropped, r.Balanced)
@@ -433,12 +453,7 @@ driver = "irb"
 	}
 	check(t, ping.Process.Signal(os.Interrupt))
 	_ = ping.Wait()
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	var sent, received int
-	if _, err := fmt.Sscanf(lines[len(lines)-2], "%d packets transmitted, %d received", &sent, &received); err != nil || sent-received > 1 || sent == 0 {
-		t.Errorf("%s: %v", lines[len(lines)-2], err)
-	}
-	fmt.Printf("graphs that forward otherwise: %s\n", lines[len(lines)-2])
+	fmt.Printf("graphs that forward otherwise: %d pings, 0 lost\n", allAnswered(t, out.String()))
 	if r := b.stop(t); !r.Balanced {
 		t.Error("the books do not add up")
 	}

@@ -22,7 +22,7 @@ const (
 	generationAt = 32
 )
 
-// log is what the stages of all graphs of a test have seen.
+// passed is what the stages of all graphs of a test have seen.
 type passed struct {
 	newest atomic.Int64 // generation of which a batch was seen
 	mixed  atomic.Int64 // packets, or batches, of another generation than they should be
@@ -312,6 +312,7 @@ func TestGraphTwin(t *testing.T) {
 			ready := make(chan struct{})
 			go func() { ended <- s.Run(ctx, func() { close(ready) }) }()
 			<-ready
+			longest := time.Duration(0)
 			for range changes {
 				before := s.Report().Received
 				chain = next()
@@ -332,6 +333,7 @@ func TestGraphTwin(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				longest = max(longest, g.Paused)
 				log.mu.Lock()
 				for _, n := range went {
 					m := pieceOf(n.Module)
@@ -380,7 +382,7 @@ func TestGraphTwin(t *testing.T) {
 					t.Errorf("%s still runs", name)
 				}
 			}
-			t.Logf("%d graphs of %d modules, received %d, dropped %v, copies %d", len(enters), len(all), r.Received, r.Dropped, r.Copies.Received)
+			t.Logf("%d graphs of %d modules, received %d, dropped %v, copies %d; the workers waited for %v at most", len(enters), len(all), r.Received, r.Dropped, r.Copies.Received, longest)
 		})
 	}
 }
@@ -457,5 +459,58 @@ func TestGraphRefused(t *testing.T) {
 	}
 	if _, err := s.ChangeGraph(chain); err == nil {
 		t.Error("a switch that has ended takes another graph")
+	}
+}
+
+// TestBecomeAllocates: what a worker does in the pause, and its batches after it, allocate nothing, whatever the graph that comes needs.
+func TestBecomeAllocates(t *testing.T) {
+	log := &passed{finished: map[string]uint64{"extra": 0}, running: map[string]int{}}
+	parse := &piece{name: "parse", role: pipeline.RoleParse, log: log, ports: 2}
+	forward := &piece{name: "forward", role: pipeline.RoleForward, log: log, ports: 2, do: forwardAll}
+	extra := &piece{name: "extra", role: pipeline.RoleEgress, log: log, ports: 2, copies: 40, needs: packet.NeedDepth | packet.NeedWait}
+	chain := []pipeline.Named{{Name: "parse", Module: parse}, {Name: "forward", Module: forward}}
+	pool, err := packet.NewPool(packet.PoolConfig{Frames: 4096, FrameSize: 2048})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	c := DefaultConfig()
+	c.Pin = false
+	s, err := New(c, Parts{Name: "test", Pool: pool, Chain: chain, Ports: []port.Port{
+		port.NewMemory("p0", 1, [][]byte{make([]byte, 60)}, 0), port.NewMemory("p1", 1, [][]byte{make([]byte, 60)}, 0),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	longer := append(slices.Clone(chain), pipeline.Named{Name: "extra", Module: extra})
+	var next []successor
+	for range 2 { // AllocsPerRun has one run more; the second change is one to the same graph
+		g, err := s.ChangeGraph(longer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next = append(next, g.next[0])
+		if err := g.Abort(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := s.workers[0]
+	i, v := 0, wantsOf(longer)
+	if n := testing.AllocsPerRun(1, func() {
+		w.become(&next[i], v)
+		for k := range w.queues {
+			w.receive(&w.queues[k])
+		}
+		i++
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if extra.packets() == 0 || log.wrong.Load() != 0 {
+		t.Errorf("the stage that came saw %d packets, %d batches were wrong", extra.packets(), log.wrong.Load())
 	}
 }
