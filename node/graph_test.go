@@ -54,24 +54,24 @@ spool = "$DIR/spool"
 socket = "$DIR/s1.sock"
 $TABLES`
 
-// livePieces are stages that come and go in tests, in the order of the graph, with their tables.
+// livePieces are stages that come and go in tests, in the order of the graph, with their tables, which are small: each graph has new ones.
 var livePieces = []struct {
 	name, table string
 	forward     bool
 }{
-	{name: "oblivious", table: "[stages.oblivious]\nepoch_bits = 27\n"},
-	{name: "lds_ingress", table: "[stages.lds_ingress]\ninterval_bits = 27\n"},
+	{name: "oblivious", table: "[stages.oblivious]\nepoch_bits = 27\nsize = 200\n"},
+	{name: "lds_ingress", table: "[stages.lds_ingress]\ninterval_bits = 27\ncolumns = 256\n"},
 	{name: "lldp", table: "[[stages.lldp.port]]\nport = \"p2\"\n"},
 	{name: "guard", table: "[stages.guard]\ndhcp_servers = [\"p1\"]\n"},
-	{name: "conntrack", table: "[stages.conntrack]\ninvalid = \"permit\"\n"},                                                   // it knows no connection when it comes
-	{name: "policer", table: "[[stages.policer.port]]\nport = \"p0\"\nrate_bits = 100000000000\nburst_bytes = 100000000000\n"}, // a worker that a busy machine holds up finds what others left
+	{name: "conntrack", table: "[stages.conntrack]\nconnections = 1024\ninvalid = \"permit\"\n"},                            // it knows no connection when it comes
+	{name: "policer", table: "[[stages.policer.port]]\nport = \"p0\"\nrate_bits = 10000000000\nburst_bytes = 4000000000\n"}, // a worker that a busy machine holds up finds what others left
 	{name: "acl", table: "[[stages.acl.rule]]\naction = \"count\"\nname = \"all\"\n"},
-	{name: "l2", forward: true},
+	{name: "l2", table: "[stages.l2]\ntable_size = 1024\n", forward: true},
 	{name: "patch", table: "[stages.patch]\npairs = [[\"p0\", \"p1\"]]\n", forward: true},
 	{name: "mirror", table: "[[stages.mirror.session]]\nname = \"m\"\nports = [\"p0\"]\ndirection = \"in\"\nto = \"p2\"\n"},
-	{name: "lds_egress", table: "[stages.lds_egress]\ninterval_bits = 27\n"},
-	{name: "disketch", table: "[stages.disketch]\nepoch_bits = 27\n"},
-	{name: "pint", table: "[stages.pint]\nedge = [\"p0\", \"p1\", \"p2\"]\n"},
+	{name: "lds_egress", table: "[stages.lds_egress]\ninterval_bits = 27\ncolumns = 256\n"},
+	{name: "disketch", table: "[stages.disketch]\nepoch_bits = 27\n[[stages.disketch.fragment]]\nmemory = 16384\n"},
+	{name: "pint", table: "[stages.pint]\nedge = [\"p0\", \"p1\", \"p2\"]\nrecords = 4096\n"},
 	{name: "sflow", table: "[[stages.sflow.port]]\nport = \"p0\"\none_in = 10\n"},
 }
 
@@ -241,7 +241,7 @@ func TestGraphsUnderPing(t *testing.T) {
 	}
 }
 
-// TestGraphRefused: a graph that is not valid is refused whole, by key, and so is a stage that cannot come; nothing has changed then.
+// TestGraphRefusedWhole: a graph that is not valid is refused whole, by key, and so is a stage that cannot come; nothing has changed then.
 func TestGraphRefusedWhole(t *testing.T) {
 	b := newBed(t)
 	b.writeGraph(t, 1, []string{"acl", "l2"})
@@ -257,7 +257,7 @@ func TestGraphRefusedWhole(t *testing.T) {
 		`"parse", "acl", "l2"]` + "\nid = 2\n# ":      "switch.id: cannot change while the switch runs",
 		`"parse", "policer", "acl", "l2"]` + "\n# x ": "", // the one that works: the next one takes it back
 	} {
-		tables := "[[stages.acl.rule]]\naction = \"deny\"\n"
+		tables := "[stages.l2]\ntable_size = 1024\n[[stages.acl.rule]]\naction = \"deny\"\n"
 		if strings.Contains(name, "sflow") {
 			tables += "[stages.sflow]\ncollectors = [\"192.0.2.1:6343\"]\n"
 		}
