@@ -59,6 +59,8 @@ var layers = []layer{
 	{"stages", []string{"stages/*", "pipeline", "pipeline/packet"}, "the one map from names to constructors"},
 	{"stages/bond/lacp", nil, "a protocol as pure data: LACPDUs in, LACPDUs out"},
 	{"stages/bond", []string{"pipeline/...", "stages/bond/lacp"}, "the stages of bonds, and the protocol that chooses members"},
+	{"stages/l2/snooping", []string{"pipeline/header"}, "protocols and timers as pure data: messages in, listeners out"},
+	{"stages/l2", []string{"internal/hugepage", "pipeline/...", "stages/l2/snooping"}, "the bridge, and what it knows of groups"},
 	{"stages/*", []string{"internal/hugepage", "internal/printable", "pipeline/...", "telemetry/=", "telemetry/=/...", "telemetry/hash", "telemetry/record"},
 		"a stage knows neither other stages nor I/O, so that any graph and any driver can run it; of telemetry it knows its own system"},
 	{"dataplane/port", []string{"internal/printable", "dataplane/gso", "dataplane/nic", "dataplane/xsk", "dataplane/xdp", "dataplane/memif", "dataplane/shmem", "dataplane/vhost", "dataplane/virtio", "dataplane/pcapfile", "pipeline/packet", "pipeline/clock", "pipeline/header", "pipeline/limiter"},

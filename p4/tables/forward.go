@@ -79,6 +79,9 @@ func (b *builder) l2(c *l2.Config) {
 	if len(c.BPDUGuard) > 0 {
 		b.fault("stages.l2.bpdu_guard", "the program blocks no ports: remove the guard")
 	}
+	if c.Snooping {
+		b.fault("stages.l2.snooping", "the program floods all groups: remove it")
+	}
 	for i := range ports {
 		b.l2Port(i, &ports[i])
 	}

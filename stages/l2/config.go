@@ -45,6 +45,20 @@ type Config struct {
 	StormUnknown int `toml:"storm_unknown"`
 	// Storms are the limits of single ports, in place of those three.
 	Storms []Storm `toml:"storm"`
+	// Snooping sends packets of IP groups to the ports whose hosts have joined them by IGMP or MLD, and to multicast routers (RFC 4541), in VLANs
+	// where a querier is heard. In others, and without, they are flooded.
+	Snooping bool `toml:"snooping"`
+	// FloodUnregistered floods, where Snooping applies, the packets of groups that no port has joined. Otherwise they go to multicast routers
+	// alone, but for IPv6 groups of link-local scope.
+	FloodUnregistered bool `toml:"flood_unregistered"`
+	// GroupTable is the most memberships of ports in groups, of which each source that a host names counts as one more, from 1 to 1,048,576.
+	GroupTable int `toml:"group_table"`
+	// MulticastRouters lists ports to multicast routers, in addition to those where queries or PIM are heard.
+	MulticastRouters []string `toml:"multicast_routers"`
+	// RouterGuard lists ports on which there is neither a querier nor a multicast router: what one would send is dropped.
+	RouterGuard []string `toml:"router_guard"`
+	// FastLeave lists ports with one host each, which get no more packets of a group as soon as the host leaves it.
+	FastLeave []string `toml:"fast_leave"`
 }
 
 // Static is an entry of the table that neither moves nor ages.
@@ -89,6 +103,7 @@ func DefaultConfig() Config {
 	return Config{
 		Ageing: 300 * time.Second, TableSize: 16384, LoopMoves: 100, GuardTime: 5 * time.Minute,
 		StormBroadcast: defaultBroadcast, StormMulticast: defaultMulticast, StormUnknown: defaultUnknown,
+		FloodUnregistered: true, GroupTable: 16384,
 	}
 }
 
@@ -107,6 +122,7 @@ type plan struct {
 	bpdus  []*atomic.Bool // by port number, nil without guard; set by workers when a BPDU arrives
 	// domains has the numbers of the bridge domains by name, which are VLANs in keys; nil without domains.
 	domains map[string]uint16
+	snoop   snoopPlan
 	// parents are the ports beneath subinterfaces, by port number; packet.NoPort for others.
 	parents []uint16
 }
@@ -157,6 +173,7 @@ func (c *Config) plan(ports []string, known map[string]uint16) (*plan, error) {
 	p.static = c.planStatic(ports, p, &f)
 	p.storms = c.planStorms(ports, &f)
 	p.bpdus = c.planGuards(ports, &f)
+	p.snoop = c.planSnooping(ports, &f)
 	return p, errors.Join(f...)
 }
 

@@ -94,6 +94,7 @@ func (m *Module) Metrics(emit func(pipeline.Metric)) {
 	}
 	m.mu.Lock()
 	m.guards.emit(m.settings.Load().names, emit)
+	m.emitGroups(emit)
 	m.mu.Unlock()
 	for kind, n := range c.Storm {
 		emit(pipeline.Metric{
@@ -147,6 +148,13 @@ func (m *Module) FollowPorts(ports []pipeline.Port) {
 	}
 	m.write()
 	m.flush(func(_, port uint16) bool { return int(port) < len(ports) && ports[port].Down })
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range ports {
+		if m.groups != nil && ports[i].Down {
+			m.groups.PortDown(uint16(i), clockTAI())
+		}
+	}
 }
 
 // FlushPort forgets the addresses learned on a port.

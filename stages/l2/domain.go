@@ -116,7 +116,7 @@ func (p *plan) join(c *Config, ports []pipeline.Port) error {
 	return f.join()
 }
 
-// share gives subinterfaces the limits and the guard of the port beneath.
+// share gives subinterfaces the limits and the guards of the port beneath.
 func (p *plan) share(c *Config, ports []pipeline.Port) {
 	p.parents = make([]uint16, len(ports))
 	for i := range ports {
@@ -132,6 +132,7 @@ func (p *plan) share(c *Config, ports []pipeline.Port) {
 		if p.bpdus[i] == nil {
 			p.bpdus[i] = p.bpdus[port.Parent]
 		}
+		p.snoop.guard[i] = p.snoop.guard[i] || p.snoop.guard[port.Parent]
 	}
 }
 

@@ -22,7 +22,7 @@ func (s *stage) Explain(b *packet.Batch, p *packet.Packet) string {
 	t := s.fdb
 	switch at, _, entry := t.find(t.mix(dst)); {
 	case dst&macGroup != 0:
-		how = "group, flooded"
+		how = s.explainGroup(b, p, vlan)
 	case at == nil || p.Flags.Has(packet.FlagCopy) || t.port(entry) != p.OutPort:
 		how = "unknown, flooded"
 	case entry&t.static != 0:

@@ -7,6 +7,8 @@ import "github.com/weirswitch/weir/pipeline/packet"
 type floodTable struct {
 	list  [4096]uint16
 	lists [][]uint16 // port numbers, ascending
+	// routers are, by list, the routed interface where the router has an address; NoPort for none.
+	routers []uint16
 }
 
 func newFloodTable(ports []portVLANs) (t floodTable) {
@@ -25,6 +27,13 @@ func newFloodTable(ports []portVLANs) (t floodTable) {
 			n = uint16(len(t.lists))
 			known[string(name)] = n
 			t.lists = append(t.lists, members)
+			router := packet.NoPort
+			for _, port := range members {
+				if ports[port].routed && ports[port].owned {
+					router = port
+				}
+			}
+			t.routers = append(t.routers, router)
 		}
 		t.list[vlan] = n
 	}
@@ -32,6 +41,8 @@ func newFloodTable(ports []portVLANs) (t floodTable) {
 }
 
 func (t *floodTable) members(vlan uint16) []uint16 { return t.lists[t.list[vlan&vidMask]] }
+
+func (t *floodTable) router(vlan uint16) uint16 { return t.routers[t.list[vlan&vidMask]] }
 
 // flood sends the n marked packets of the batch to all ports of their VLANs but
 // their own. Copies are next to their original, so the packets of a flow
@@ -55,6 +66,9 @@ func (s *stage) flood(b *packet.Batch, n int) {
 func (s *stage) floodOne(b *packet.Batch, p *packet.Packet, from, vlan uint16, originals int) {
 	last := packet.NoPort
 	group := b.Mem[p.Addr]&macGroup != 0
+	if group && s.snoop != nil && s.floodGroup(b, p, from, vlan, originals) {
+		return
+	}
 	for _, port := range s.floods.members(vlan) {
 		if v := &s.ports[port]; port == from || v.routed && !(v.owned && group) {
 			continue

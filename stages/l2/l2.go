@@ -12,6 +12,7 @@ import (
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
 	"github.com/weirswitch/weir/pipeline/ring"
+	"github.com/weirswitch/weir/stages/l2/snooping"
 )
 
 // The drop reasons of the bridge.
@@ -34,18 +35,20 @@ type Module struct {
 	settings atomic.Pointer[settings] // control swaps it
 	inline   bool
 
-	mu      sync.Mutex // guards what follows, writes to fdb among it
-	config  Config
-	outside []string // ports that are not of the bridge, but a tunnel's underlay
-	router  []pipeline.RoutedPort
-	joined  bool        // to a router, by the stage irb
-	related atomic.Bool // joined is, or was
-	static  []staticEntry
-	own     []staticEntry // of the router, at routed interfaces
-	fdb     *fdb
-	stages  []*stage
-	gone    goneCounters // of stages that are no more
-	guards  guards
+	mu        sync.Mutex // guards what follows, writes to fdb among it
+	config    Config
+	outside   []string // ports that are not of the bridge, but a tunnel's underlay
+	router    []pipeline.RoutedPort
+	joined    bool        // to a router, by the stage irb
+	related   atomic.Bool // joined is, or was
+	static    []staticEntry
+	own       []staticEntry // of the router, at routed interfaces
+	fdb       *fdb
+	stages    []*stage
+	gone      goneCounters // of stages that are no more
+	guards    guards
+	groups    *snooping.Table // nil without snooping; the writer's, as the table is
+	inlineNow int64           // inline: ns of CLOCK_TAI
 }
 
 // settings are what all workers read; they are immutable.
@@ -61,6 +64,7 @@ type settings struct {
 	bpdus      []*atomic.Bool // by port, nil without BPDU guard
 	joined     bool           // to a router, which has the packets of ports that are not of the bridge
 	domains    []string       // names by number, nil without domains
+	snoop      *snooper       // nil without snooping
 }
 
 // newSettings makes the settings of a plan, and of what the router has. The caller has the lock, or the only reference.
@@ -78,7 +82,7 @@ func (m *Module) newSettings(c *Config, p *plan, names []string) *settings {
 	s := &settings{
 		names: names, ports: ports, floods: newFloodTable(ports), passGroups: c.ForwardLinkLocal,
 		storms: p.storms, bpdus: p.bpdus, granule: granuleOf(uint32(c.Ageing / time.Second)),
-		joined: m.joined, domains: p.names(),
+		joined: m.joined, domains: p.names(), snoop: m.newSnooper(c, p, ports),
 	}
 	for i := range s.ports {
 		s.tagging = s.tagging || names[i] != "" && !s.ports[i].transparent && !s.ports[i].outside
@@ -198,6 +202,9 @@ func (m *Module) newStage() *stage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stages = append(m.stages, s)
+	if m.groups != nil {
+		s.giveRing()
+	}
 	return s
 }
 
@@ -217,6 +224,10 @@ type stage struct {
 	recent  recent
 	shares  shares
 	ring    *ring.Ring[event]
+
+	messages      atomic.Pointer[ring.Ring[snooping.Event]] // nil without snooping
+	messageShares []share                                   // by port
+	message       snooping.Event                            // inline
 	workerCounters
 }
 
@@ -230,9 +241,14 @@ func (s *stage) Process(b *packet.Batch) {
 	s.mark = uint8(s.stamp >> s.granule)
 	if len(s.ports) != len(s.shares.used) {
 		s.shares = newShares(len(s.ports)) // a port came
+		s.messageShares = make([]share, len(s.ports))
 	}
 	if s.inline {
 		s.fdb.age(now)
+		s.module.inlineNow = b.Now
+		if s.snoop != nil {
+			s.snoop.Age(b.Now)
+		}
 	}
 	n := s.decide(b)
 	if n > 0 {

@@ -46,15 +46,18 @@ func (r *recent) admit(h, key uint64, port uint16, tick uint32) bool {
 // shares bounds how many events of each port a worker sends in a tick, so that forged addresses on one
 // port do not keep the stations of others from being learned.
 type shares struct {
-	used []struct{ tick, n uint32 } // by port
-	most uint32                     // in a tick
+	used []share // by port
+	most uint32  // in a tick
 }
+
+// share is how many events of a port there were in a tick.
+type share struct{ tick, n uint32 }
 
 // leastShare is a port's, however many there are.
 const leastShare = 64
 
 func newShares(ports int) shares {
-	return shares{make([]struct{ tick, n uint32 }, ports), uint32(max(ringSize/max(2, ports), leastShare))}
+	return shares{make([]share, ports), uint32(max(ringSize/max(2, ports), leastShare))}
 }
 
 // take reports whether the port may send another event in this tick.
@@ -121,6 +124,7 @@ func (m *Module) apply() (n int, begun []pipeline.Block, onBlock func(pipeline.B
 	for _, s := range m.stages {
 		n += s.ring.Drain(func(e *event) { m.fdb.learn(e.key, e.port, e.stamp) })
 	}
+	n += m.takeGroups(now)
 	m.guard(now)
 	begun, m.guards.begun = m.guards.begun, nil
 	return n, begun, m.guards.onBlock
