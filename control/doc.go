@@ -43,12 +43,13 @@ type Switch interface {
 	Ask(context.Context, *query.Question) (answer any, err error)
 	// Config returns the complete configuration in force, as TOML.
 	Config() string
-	// Acl, Routes, Neighbours, Bonds and Lldp return tables; ok is false if no stage has them.
+	// Acl, Routes, Neighbours, Bonds, Lldp and Groups return tables; ok is false if no stage has them.
 	Acl() (r *api.AclResponse, ok bool)
 	Routes() (r *api.RoutesResponse, ok bool)
 	Neighbours() (r *api.NeighboursResponse, ok bool)
 	Bonds() (r *api.BondsResponse, ok bool)
 	Lldp() (r *api.LldpResponse, ok bool)
+	Groups() (r *api.GroupsResponse, ok bool)
 	Admin
 }
 

@@ -73,6 +73,14 @@ func (r *reader) Lldp(context.Context, *api.LldpRequest) (*api.LldpResponse, err
 	return answerOf(answer, ok, "LLDP", "lldp")
 }
 
+func (r *reader) Groups(context.Context, *api.GroupsRequest) (*api.GroupsResponse, error) {
+	answer, ok := r.sw.Groups()
+	if !ok {
+		return nil, connect.NewError(connect.CodeFailedPrecondition, errors.New("this switch has no groups: set snooping = true in [stages.l2]"))
+	}
+	return answer, nil
+}
+
 // answerOf refuses what the graph has no stage for.
 func answerOf[T any](answer *T, ok bool, what, stage string) (*T, error) {
 	if !ok {

@@ -105,6 +105,10 @@ func (f *fakeSwitch) Lldp() (*api.LldpResponse, bool) {
 	return &api.LldpResponse{Neighbours: []*api.LldpNeighbour{{SystemName: "far"}}}, f.stations != 0
 }
 
+func (f *fakeSwitch) Groups() (*api.GroupsResponse, bool) {
+	return &api.GroupsResponse{Memberships: []*api.GroupMembership{{Group: "239.1.1.1"}}}, f.stations != 0
+}
+
 func (f *fakeSwitch) Neighbours() (*api.NeighboursResponse, bool) {
 	return &api.NeighboursResponse{Neighbours: []*api.Neighbour{{Address: "10.0.0.1"}}}, f.stations != 0
 }

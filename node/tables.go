@@ -105,6 +105,54 @@ func (n *Node) Lldp() (*api.LldpResponse, bool) {
 	return r, true
 }
 
+// Groups returns what the bridge knows by IGMP and MLD snooping; false without.
+func (n *Node) Groups() (*api.GroupsResponse, bool) {
+	m, ok := moduleOf[*l2.Module](n.chain)
+	if !ok {
+		return nil, false
+	}
+	memberships, snooped, ok := m.Memberships(clock.Kernel.TAI())
+	if !ok {
+		return nil, false
+	}
+	names := n.portNames()
+	in := func(vlan uint16) (uint32, string) {
+		if domain := m.DomainName(vlan); domain != "" {
+			return 0, domain
+		}
+		return uint32(vlan), ""
+	}
+	ports := func(numbers []uint16) (all []string) {
+		for _, p := range numbers {
+			all = append(all, names[p])
+		}
+		return all
+	}
+	r := &api.GroupsResponse{}
+	for i := range memberships {
+		e := &memberships[i]
+		g := &api.GroupMembership{Group: e.Group.String(), Port: names[e.Port], Exclude: e.Exclude, Version: uint32(e.Version), LeftNs: int64(e.Left)}
+		g.Vlan, g.Domain = in(e.VLAN)
+		for _, s := range e.Sources {
+			g.Sources = append(g.Sources, s.String())
+		}
+		r.Memberships = append(r.Memberships, g)
+	}
+	for i := range snooped {
+		e := &snooped[i]
+		v := &api.SnoopedVlan{Protocol: "igmp", Active: e.Active, Version: uint32(e.Version), LeftNs: int64(e.Left), Routers: ports(e.Routers), AllGroups: ports(e.All)}
+		v.Vlan, v.Domain = in(e.VLAN)
+		if e.V6 {
+			v.Protocol = "mld"
+		}
+		if e.Querier.IsValid() {
+			v.Querier, v.QuerierPort = e.Querier.String(), names[e.QuerierPort]
+		}
+		r.Vlans = append(r.Vlans, v)
+	}
+	return r, true
+}
+
 // Fdb returns the stations of the forwarding database, in no order; false without the
 // stage l2.
 func (n *Node) Fdb() (iter.Seq[*api.FdbEntry], bool) {

@@ -109,6 +109,7 @@ type view struct {
 var views = []view{
 	{name: "ports", short: "The ports: modes, and what became of the packets that arrived there", askSome: askPorts},
 	{name: "fdb", short: "The forwarding database of the l2 stage", ask: askFdb},
+	{name: "groups", short: "The multicast groups that ports of the l2 stage have joined, queriers and routers", ask: askGroups},
 	{name: "acl", short: "The access control list, and what each rule matched", ask: askAcl},
 	{name: "routes", short: "The routes of the l3 stage", ask: askRoutes},
 	{name: "neighbours", short: "The neighbours that the l3 stage knows or looks for", ask: askNeighbours},

@@ -135,6 +135,48 @@ func askLldp(ctx context.Context, c *control.Client) (json.RawMessage, func(io.W
 	}, nil
 }
 
+func askGroups(ctx context.Context, c *control.Client) (json.RawMessage, func(io.Writer) error, error) {
+	r, err := c.Groups(ctx, &api.GroupsRequest{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return control.JSON(r), func(w io.Writer) error { return printGroups(w, r) }, nil
+}
+
+// printGroups shows what is known of VLANs, and what ports want of groups.
+func printGroups(w io.Writer, r *api.GroupsResponse) error {
+	in := func(vlan uint32, domain string) string {
+		if vlan == 0 {
+			return cmp.Or(domain, "-")
+		}
+		return fmt.Sprint(vlan)
+	}
+	list := func(all []string) string { return cmp.Or(strings.Join(all, ","), "-") }
+	left := func(ns int64) time.Duration { return time.Duration(ns).Truncate(time.Second) }
+	t := text.NewTable("VLAN", "PROTOCOL", "SNOOPED", "QUERIER", "AT", ">VERSION", ">LEFT", "ROUTERS", "ALL GROUPS")
+	for _, v := range r.Vlans {
+		t.Row(in(v.Vlan, v.Domain), v.Protocol, yesOrNo(v.Active), cmp.Or(v.Querier, "-"), cmp.Or(v.QuerierPort, "-"), v.Version, left(v.LeftNs), list(v.Routers), list(v.AllGroups))
+	}
+	if err := t.Write(w); err != nil || len(r.Memberships) == 0 {
+		return err
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	t = text.NewTable("VLAN", "GROUP", "PORT", "SOURCES", ">VERSION", ">LEFT")
+	for _, m := range r.Memberships {
+		sources := list(m.Sources)
+		switch {
+		case m.Exclude && len(m.Sources) == 0:
+			sources = "all"
+		case m.Exclude:
+			sources = "all but " + sources
+		}
+		t.Row(in(m.Vlan, m.Domain), m.Group, m.Port, sources, m.Version, left(m.LeftNs))
+	}
+	return t.Write(w)
+}
+
 // vrfTable is a table whose first column is the VRF, if there are any. row adds a row to it.
 func vrfTable(vrfs bool, columns ...string) (t *text.Table, row func(vrf string, cells ...any)) {
 	if !vrfs {

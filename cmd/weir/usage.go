@@ -96,6 +96,8 @@ var elsewhere = map[string]string{
 	"arp":        "weir ctl show neighbours",
 	"neighbors":  "weir ctl show neighbours",
 	"lacp":       "weir ctl show bonds",
+	"igmp":       "weir ctl show groups",
+	"mld":        "weir ctl show groups",
 }
 
 // deeper is the path of the first command of that name below a group.

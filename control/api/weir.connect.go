@@ -61,6 +61,8 @@ const (
 	SwitchBondsProcedure = "/weir.v1.Switch/Bonds"
 	// SwitchLldpProcedure is the fully-qualified name of the Switch's Lldp RPC.
 	SwitchLldpProcedure = "/weir.v1.Switch/Lldp"
+	// SwitchGroupsProcedure is the fully-qualified name of the Switch's Groups RPC.
+	SwitchGroupsProcedure = "/weir.v1.Switch/Groups"
 	// AdminSetProcedure is the fully-qualified name of the Admin's Set RPC.
 	AdminSetProcedure = "/weir.v1.Admin/Set"
 	// AdminReloadProcedure is the fully-qualified name of the Admin's Reload RPC.
@@ -104,6 +106,8 @@ type SwitchClient interface {
 	Bonds(context.Context, *BondsRequest) (*BondsResponse, error)
 	// Lldp returns the systems at the far ends of cables that announce themselves by LLDP.
 	Lldp(context.Context, *LldpRequest) (*LldpResponse, error)
+	// Groups returns what the bridge knows by IGMP and MLD snooping.
+	Groups(context.Context, *GroupsRequest) (*GroupsResponse, error)
 }
 
 // NewSwitchClient constructs a client for the weir.v1.Switch service. By default, it uses the
@@ -201,6 +205,12 @@ func NewSwitchClient(httpClient connect.HTTPClient, baseURL string, opts ...conn
 			connect.WithSchema(switchMethods.ByName("Lldp")),
 			connect.WithClientOptions(opts...),
 		),
+		groups: connect.NewClient[GroupsRequest, GroupsResponse](
+			httpClient,
+			baseURL+SwitchGroupsProcedure,
+			connect.WithSchema(switchMethods.ByName("Groups")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -220,6 +230,7 @@ type _switchClient struct {
 	neighbours *connect.Client[NeighboursRequest, NeighboursResponse]
 	bonds      *connect.Client[BondsRequest, BondsResponse]
 	lldp       *connect.Client[LldpRequest, LldpResponse]
+	groups     *connect.Client[GroupsRequest, GroupsResponse]
 }
 
 // Version calls weir.v1.Switch.Version.
@@ -344,6 +355,15 @@ func (c *_switchClient) Lldp(ctx context.Context, req *LldpRequest) (*LldpRespon
 	return nil, err
 }
 
+// Groups calls weir.v1.Switch.Groups.
+func (c *_switchClient) Groups(ctx context.Context, req *GroupsRequest) (*GroupsResponse, error) {
+	response, err := c.groups.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // SwitchHandler is an implementation of the weir.v1.Switch service.
 type SwitchHandler interface {
 	// Version identifies the program.
@@ -375,6 +395,8 @@ type SwitchHandler interface {
 	Bonds(context.Context, *BondsRequest) (*BondsResponse, error)
 	// Lldp returns the systems at the far ends of cables that announce themselves by LLDP.
 	Lldp(context.Context, *LldpRequest) (*LldpResponse, error)
+	// Groups returns what the bridge knows by IGMP and MLD snooping.
+	Groups(context.Context, *GroupsRequest) (*GroupsResponse, error)
 }
 
 // NewSwitchHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -468,6 +490,12 @@ func NewSwitchHandler(svc SwitchHandler, opts ...connect.HandlerOption) (string,
 		connect.WithSchema(switchMethods.ByName("Lldp")),
 		connect.WithHandlerOptions(opts...),
 	)
+	_switchGroupsHandler := connect.NewUnaryHandlerSimple(
+		SwitchGroupsProcedure,
+		svc.Groups,
+		connect.WithSchema(switchMethods.ByName("Groups")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.v1.Switch/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case SwitchVersionProcedure:
@@ -498,6 +526,8 @@ func NewSwitchHandler(svc SwitchHandler, opts ...connect.HandlerOption) (string,
 			_switchBondsHandler.ServeHTTP(w, r)
 		case SwitchLldpProcedure:
 			_switchLldpHandler.ServeHTTP(w, r)
+		case SwitchGroupsProcedure:
+			_switchGroupsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}

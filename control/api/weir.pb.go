@@ -546,6 +546,42 @@ func (*LldpRequest) Descriptor() ([]byte, []int) {
 	return file_weir_proto_rawDescGZIP(), []int{12}
 }
 
+type GroupsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupsRequest) Reset() {
+	*x = GroupsRequest{}
+	mi := &file_weir_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupsRequest) ProtoMessage() {}
+
+func (x *GroupsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupsRequest.ProtoReflect.Descriptor instead.
+func (*GroupsRequest) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{13}
+}
+
 type AclResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rules         []*AclRule             `protobuf:"bytes,1,rep,name=rules,proto3" json:"rules,omitempty"` // in order, the default last
@@ -555,7 +591,7 @@ type AclResponse struct {
 
 func (x *AclResponse) Reset() {
 	*x = AclResponse{}
-	mi := &file_weir_proto_msgTypes[13]
+	mi := &file_weir_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -567,7 +603,7 @@ func (x *AclResponse) String() string {
 func (*AclResponse) ProtoMessage() {}
 
 func (x *AclResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[13]
+	mi := &file_weir_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -580,7 +616,7 @@ func (x *AclResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AclResponse.ProtoReflect.Descriptor instead.
 func (*AclResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{13}
+	return file_weir_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AclResponse) GetRules() []*AclRule {
@@ -603,7 +639,7 @@ type AclRule struct {
 
 func (x *AclRule) Reset() {
 	*x = AclRule{}
-	mi := &file_weir_proto_msgTypes[14]
+	mi := &file_weir_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -615,7 +651,7 @@ func (x *AclRule) String() string {
 func (*AclRule) ProtoMessage() {}
 
 func (x *AclRule) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[14]
+	mi := &file_weir_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -628,7 +664,7 @@ func (x *AclRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AclRule.ProtoReflect.Descriptor instead.
 func (*AclRule) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{14}
+	return file_weir_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AclRule) GetName() string {
@@ -675,7 +711,7 @@ type RoutesResponse struct {
 
 func (x *RoutesResponse) Reset() {
 	*x = RoutesResponse{}
-	mi := &file_weir_proto_msgTypes[15]
+	mi := &file_weir_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -687,7 +723,7 @@ func (x *RoutesResponse) String() string {
 func (*RoutesResponse) ProtoMessage() {}
 
 func (x *RoutesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[15]
+	mi := &file_weir_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -700,7 +736,7 @@ func (x *RoutesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoutesResponse.ProtoReflect.Descriptor instead.
 func (*RoutesResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{15}
+	return file_weir_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RoutesResponse) GetRoutes() []*Route {
@@ -724,7 +760,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_weir_proto_msgTypes[16]
+	mi := &file_weir_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -736,7 +772,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[16]
+	mi := &file_weir_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -749,7 +785,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{16}
+	return file_weir_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Route) GetPrefix() string {
@@ -804,7 +840,7 @@ type Hop struct {
 
 func (x *Hop) Reset() {
 	*x = Hop{}
-	mi := &file_weir_proto_msgTypes[17]
+	mi := &file_weir_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +852,7 @@ func (x *Hop) String() string {
 func (*Hop) ProtoMessage() {}
 
 func (x *Hop) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[17]
+	mi := &file_weir_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +865,7 @@ func (x *Hop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hop.ProtoReflect.Descriptor instead.
 func (*Hop) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{17}
+	return file_weir_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Hop) GetAddress() string {
@@ -855,7 +891,7 @@ type LldpResponse struct {
 
 func (x *LldpResponse) Reset() {
 	*x = LldpResponse{}
-	mi := &file_weir_proto_msgTypes[18]
+	mi := &file_weir_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -867,7 +903,7 @@ func (x *LldpResponse) String() string {
 func (*LldpResponse) ProtoMessage() {}
 
 func (x *LldpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[18]
+	mi := &file_weir_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -880,12 +916,282 @@ func (x *LldpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LldpResponse.ProtoReflect.Descriptor instead.
 func (*LldpResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{18}
+	return file_weir_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LldpResponse) GetNeighbours() []*LldpNeighbour {
 	if x != nil {
 		return x.Neighbours
+	}
+	return nil
+}
+
+type GroupsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Memberships   []*GroupMembership     `protobuf:"bytes,1,rep,name=memberships,proto3" json:"memberships,omitempty"` // by VLAN, group and port
+	Vlans         []*SnoopedVlan         `protobuf:"bytes,2,rep,name=vlans,proto3" json:"vlans,omitempty"`             // those of which queriers or multicast routers were heard
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupsResponse) Reset() {
+	*x = GroupsResponse{}
+	mi := &file_weir_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupsResponse) ProtoMessage() {}
+
+func (x *GroupsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupsResponse.ProtoReflect.Descriptor instead.
+func (*GroupsResponse) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *GroupsResponse) GetMemberships() []*GroupMembership {
+	if x != nil {
+		return x.Memberships
+	}
+	return nil
+}
+
+func (x *GroupsResponse) GetVlans() []*SnoopedVlan {
+	if x != nil {
+		return x.Vlans
+	}
+	return nil
+}
+
+// GroupMembership is what the hosts behind a port want of a group.
+type GroupMembership struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Vlan          uint32                 `protobuf:"varint,1,opt,name=vlan,proto3" json:"vlan,omitempty"`    // 0 for the untagged VLAN of transparent ports
+	Domain        string                 `protobuf:"bytes,2,opt,name=domain,proto3" json:"domain,omitempty"` // in place of the VLAN
+	Group         string                 `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
+	Port          string                 `protobuf:"bytes,4,opt,name=port,proto3" json:"port,omitempty"`
+	Exclude       bool                   `protobuf:"varint,5,opt,name=exclude,proto3" json:"exclude,omitempty"` // all sources but these; else these alone
+	Sources       []string               `protobuf:"bytes,6,rep,name=sources,proto3" json:"sources,omitempty"`
+	Version       uint32                 `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`             // of IGMP or MLD, that of the oldest host of late
+	LeftNs        int64                  `protobuf:"varint,8,opt,name=left_ns,json=leftNs,proto3" json:"left_ns,omitempty"` // until it ends, unless renewed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GroupMembership) Reset() {
+	*x = GroupMembership{}
+	mi := &file_weir_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GroupMembership) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GroupMembership) ProtoMessage() {}
+
+func (x *GroupMembership) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GroupMembership.ProtoReflect.Descriptor instead.
+func (*GroupMembership) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *GroupMembership) GetVlan() uint32 {
+	if x != nil {
+		return x.Vlan
+	}
+	return 0
+}
+
+func (x *GroupMembership) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
+func (x *GroupMembership) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *GroupMembership) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
+}
+
+func (x *GroupMembership) GetExclude() bool {
+	if x != nil {
+		return x.Exclude
+	}
+	return false
+}
+
+func (x *GroupMembership) GetSources() []string {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+func (x *GroupMembership) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *GroupMembership) GetLeftNs() int64 {
+	if x != nil {
+		return x.LeftNs
+	}
+	return 0
+}
+
+// SnoopedVlan is what is known of a VLAN in a family.
+type SnoopedVlan struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Vlan          uint32                 `protobuf:"varint,1,opt,name=vlan,proto3" json:"vlan,omitempty"`
+	Domain        string                 `protobuf:"bytes,2,opt,name=domain,proto3" json:"domain,omitempty"`
+	Protocol      string                 `protobuf:"bytes,3,opt,name=protocol,proto3" json:"protocol,omitempty"` // "igmp" or "mld"
+	Active        bool                   `protobuf:"varint,4,opt,name=active,proto3" json:"active,omitempty"`    // else groups are flooded
+	Querier       string                 `protobuf:"bytes,5,opt,name=querier,proto3" json:"querier,omitempty"`   // the elected one; empty if none was heard of late
+	QuerierPort   string                 `protobuf:"bytes,6,opt,name=querier_port,json=querierPort,proto3" json:"querier_port,omitempty"`
+	Version       uint32                 `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`                      // the querier's
+	LeftNs        int64                  `protobuf:"varint,8,opt,name=left_ns,json=leftNs,proto3" json:"left_ns,omitempty"`          // until the VLAN is flooded again, unless a querier is heard
+	Routers       []string               `protobuf:"bytes,9,rep,name=routers,proto3" json:"routers,omitempty"`                       // ports of multicast routers
+	AllGroups     []string               `protobuf:"bytes,10,rep,name=all_groups,json=allGroups,proto3" json:"all_groups,omitempty"` // ports that get all groups; routers among them
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnoopedVlan) Reset() {
+	*x = SnoopedVlan{}
+	mi := &file_weir_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnoopedVlan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnoopedVlan) ProtoMessage() {}
+
+func (x *SnoopedVlan) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnoopedVlan.ProtoReflect.Descriptor instead.
+func (*SnoopedVlan) Descriptor() ([]byte, []int) {
+	return file_weir_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *SnoopedVlan) GetVlan() uint32 {
+	if x != nil {
+		return x.Vlan
+	}
+	return 0
+}
+
+func (x *SnoopedVlan) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
+func (x *SnoopedVlan) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *SnoopedVlan) GetActive() bool {
+	if x != nil {
+		return x.Active
+	}
+	return false
+}
+
+func (x *SnoopedVlan) GetQuerier() string {
+	if x != nil {
+		return x.Querier
+	}
+	return ""
+}
+
+func (x *SnoopedVlan) GetQuerierPort() string {
+	if x != nil {
+		return x.QuerierPort
+	}
+	return ""
+}
+
+func (x *SnoopedVlan) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *SnoopedVlan) GetLeftNs() int64 {
+	if x != nil {
+		return x.LeftNs
+	}
+	return 0
+}
+
+func (x *SnoopedVlan) GetRouters() []string {
+	if x != nil {
+		return x.Routers
+	}
+	return nil
+}
+
+func (x *SnoopedVlan) GetAllGroups() []string {
+	if x != nil {
+		return x.AllGroups
 	}
 	return nil
 }
@@ -908,7 +1214,7 @@ type LldpNeighbour struct {
 
 func (x *LldpNeighbour) Reset() {
 	*x = LldpNeighbour{}
-	mi := &file_weir_proto_msgTypes[19]
+	mi := &file_weir_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +1226,7 @@ func (x *LldpNeighbour) String() string {
 func (*LldpNeighbour) ProtoMessage() {}
 
 func (x *LldpNeighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[19]
+	mi := &file_weir_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +1239,7 @@ func (x *LldpNeighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LldpNeighbour.ProtoReflect.Descriptor instead.
 func (*LldpNeighbour) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{19}
+	return file_weir_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LldpNeighbour) GetPort() string {
@@ -1015,7 +1321,7 @@ type NeighboursResponse struct {
 
 func (x *NeighboursResponse) Reset() {
 	*x = NeighboursResponse{}
-	mi := &file_weir_proto_msgTypes[20]
+	mi := &file_weir_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1027,7 +1333,7 @@ func (x *NeighboursResponse) String() string {
 func (*NeighboursResponse) ProtoMessage() {}
 
 func (x *NeighboursResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[20]
+	mi := &file_weir_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1040,7 +1346,7 @@ func (x *NeighboursResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NeighboursResponse.ProtoReflect.Descriptor instead.
 func (*NeighboursResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{20}
+	return file_weir_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NeighboursResponse) GetNeighbours() []*Neighbour {
@@ -1064,7 +1370,7 @@ type Neighbour struct {
 
 func (x *Neighbour) Reset() {
 	*x = Neighbour{}
-	mi := &file_weir_proto_msgTypes[21]
+	mi := &file_weir_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1076,7 +1382,7 @@ func (x *Neighbour) String() string {
 func (*Neighbour) ProtoMessage() {}
 
 func (x *Neighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[21]
+	mi := &file_weir_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1089,7 +1395,7 @@ func (x *Neighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Neighbour.ProtoReflect.Descriptor instead.
 func (*Neighbour) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{21}
+	return file_weir_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Neighbour) GetAddress() string {
@@ -1143,7 +1449,7 @@ type BondsResponse struct {
 
 func (x *BondsResponse) Reset() {
 	*x = BondsResponse{}
-	mi := &file_weir_proto_msgTypes[22]
+	mi := &file_weir_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1155,7 +1461,7 @@ func (x *BondsResponse) String() string {
 func (*BondsResponse) ProtoMessage() {}
 
 func (x *BondsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[22]
+	mi := &file_weir_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1168,7 +1474,7 @@ func (x *BondsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BondsResponse.ProtoReflect.Descriptor instead.
 func (*BondsResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{22}
+	return file_weir_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *BondsResponse) GetBonds() []*Bond {
@@ -1194,7 +1500,7 @@ type Bond struct {
 
 func (x *Bond) Reset() {
 	*x = Bond{}
-	mi := &file_weir_proto_msgTypes[23]
+	mi := &file_weir_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1512,7 @@ func (x *Bond) String() string {
 func (*Bond) ProtoMessage() {}
 
 func (x *Bond) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[23]
+	mi := &file_weir_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +1525,7 @@ func (x *Bond) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bond.ProtoReflect.Descriptor instead.
 func (*Bond) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{23}
+	return file_weir_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Bond) GetName() string {
@@ -1292,7 +1598,7 @@ type BondMember struct {
 
 func (x *BondMember) Reset() {
 	*x = BondMember{}
-	mi := &file_weir_proto_msgTypes[24]
+	mi := &file_weir_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1610,7 @@ func (x *BondMember) String() string {
 func (*BondMember) ProtoMessage() {}
 
 func (x *BondMember) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[24]
+	mi := &file_weir_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1623,7 @@ func (x *BondMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BondMember.ProtoReflect.Descriptor instead.
 func (*BondMember) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{24}
+	return file_weir_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *BondMember) GetName() string {
@@ -1382,7 +1688,7 @@ type LacpPort struct {
 
 func (x *LacpPort) Reset() {
 	*x = LacpPort{}
-	mi := &file_weir_proto_msgTypes[25]
+	mi := &file_weir_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1394,7 +1700,7 @@ func (x *LacpPort) String() string {
 func (*LacpPort) ProtoMessage() {}
 
 func (x *LacpPort) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[25]
+	mi := &file_weir_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1407,7 +1713,7 @@ func (x *LacpPort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LacpPort.ProtoReflect.Descriptor instead.
 func (*LacpPort) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{25}
+	return file_weir_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *LacpPort) GetReceiveMachine() string {
@@ -1504,7 +1810,7 @@ type SetRequest struct {
 
 func (x *SetRequest) Reset() {
 	*x = SetRequest{}
-	mi := &file_weir_proto_msgTypes[26]
+	mi := &file_weir_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1516,7 +1822,7 @@ func (x *SetRequest) String() string {
 func (*SetRequest) ProtoMessage() {}
 
 func (x *SetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[26]
+	mi := &file_weir_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1529,7 +1835,7 @@ func (x *SetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRequest.ProtoReflect.Descriptor instead.
 func (*SetRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{26}
+	return file_weir_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SetRequest) GetStage() string {
@@ -1584,7 +1890,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_weir_proto_msgTypes[27]
+	mi := &file_weir_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1596,7 +1902,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[27]
+	mi := &file_weir_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1609,7 +1915,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{27}
+	return file_weir_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReloadRequest) GetToml() string {
@@ -1636,7 +1942,7 @@ type ChangeResponse struct {
 
 func (x *ChangeResponse) Reset() {
 	*x = ChangeResponse{}
-	mi := &file_weir_proto_msgTypes[28]
+	mi := &file_weir_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +1954,7 @@ func (x *ChangeResponse) String() string {
 func (*ChangeResponse) ProtoMessage() {}
 
 func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[28]
+	mi := &file_weir_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +1967,7 @@ func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeResponse.ProtoReflect.Descriptor instead.
 func (*ChangeResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{28}
+	return file_weir_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ChangeResponse) GetChanges() []*Change {
@@ -1689,7 +1995,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_weir_proto_msgTypes[29]
+	mi := &file_weir_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +2007,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[29]
+	mi := &file_weir_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +2020,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{29}
+	return file_weir_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Change) GetKey() string {
@@ -1750,7 +2056,7 @@ type ClearRequest struct {
 
 func (x *ClearRequest) Reset() {
 	*x = ClearRequest{}
-	mi := &file_weir_proto_msgTypes[30]
+	mi := &file_weir_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1762,7 +2068,7 @@ func (x *ClearRequest) String() string {
 func (*ClearRequest) ProtoMessage() {}
 
 func (x *ClearRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[30]
+	mi := &file_weir_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1775,7 +2081,7 @@ func (x *ClearRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearRequest.ProtoReflect.Descriptor instead.
 func (*ClearRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{30}
+	return file_weir_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ClearRequest) GetTable() string {
@@ -1815,7 +2121,7 @@ type ClearResponse struct {
 
 func (x *ClearResponse) Reset() {
 	*x = ClearResponse{}
-	mi := &file_weir_proto_msgTypes[31]
+	mi := &file_weir_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1827,7 +2133,7 @@ func (x *ClearResponse) String() string {
 func (*ClearResponse) ProtoMessage() {}
 
 func (x *ClearResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[31]
+	mi := &file_weir_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1840,7 +2146,7 @@ func (x *ClearResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearResponse.ProtoReflect.Descriptor instead.
 func (*ClearResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{31}
+	return file_weir_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ClearResponse) GetCleared() int64 {
@@ -1861,7 +2167,7 @@ type TraceRequest struct {
 
 func (x *TraceRequest) Reset() {
 	*x = TraceRequest{}
-	mi := &file_weir_proto_msgTypes[32]
+	mi := &file_weir_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +2179,7 @@ func (x *TraceRequest) String() string {
 func (*TraceRequest) ProtoMessage() {}
 
 func (x *TraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[32]
+	mi := &file_weir_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +2192,7 @@ func (x *TraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
 func (*TraceRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{32}
+	return file_weir_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *TraceRequest) GetCount() int64 {
@@ -1919,7 +2225,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_weir_proto_msgTypes[33]
+	mi := &file_weir_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1931,7 +2237,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[33]
+	mi := &file_weir_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1944,7 +2250,7 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{33}
+	return file_weir_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TraceResponse) GetPackets() []*TracedPacket {
@@ -1965,7 +2271,7 @@ type TracedPacket struct {
 
 func (x *TracedPacket) Reset() {
 	*x = TracedPacket{}
-	mi := &file_weir_proto_msgTypes[34]
+	mi := &file_weir_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1977,7 +2283,7 @@ func (x *TracedPacket) String() string {
 func (*TracedPacket) ProtoMessage() {}
 
 func (x *TracedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[34]
+	mi := &file_weir_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1990,7 +2296,7 @@ func (x *TracedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TracedPacket.ProtoReflect.Descriptor instead.
 func (*TracedPacket) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{34}
+	return file_weir_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *TracedPacket) GetPort() string {
@@ -2024,7 +2330,7 @@ type TraceStep struct {
 
 func (x *TraceStep) Reset() {
 	*x = TraceStep{}
-	mi := &file_weir_proto_msgTypes[35]
+	mi := &file_weir_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2036,7 +2342,7 @@ func (x *TraceStep) String() string {
 func (*TraceStep) ProtoMessage() {}
 
 func (x *TraceStep) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[35]
+	mi := &file_weir_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2049,7 +2355,7 @@ func (x *TraceStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceStep.ProtoReflect.Descriptor instead.
 func (*TraceStep) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{35}
+	return file_weir_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *TraceStep) GetStage() string {
@@ -2079,7 +2385,7 @@ type CaptureRequest struct {
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_weir_proto_msgTypes[36]
+	mi := &file_weir_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2397,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[36]
+	mi := &file_weir_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2410,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{36}
+	return file_weir_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CaptureRequest) GetStage() string {
@@ -2154,7 +2460,7 @@ type CaptureResponse struct {
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_weir_proto_msgTypes[37]
+	mi := &file_weir_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2166,7 +2472,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[37]
+	mi := &file_weir_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2179,7 +2485,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{37}
+	return file_weir_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CaptureResponse) GetPorts() []string {
@@ -2216,7 +2522,7 @@ type CapturedPacket struct {
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_weir_proto_msgTypes[38]
+	mi := &file_weir_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2228,7 +2534,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[38]
+	mi := &file_weir_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2241,7 +2547,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{38}
+	return file_weir_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CapturedPacket) GetTimeNs() int64 {
@@ -2287,7 +2593,7 @@ type FdbRequest struct {
 
 func (x *FdbRequest) Reset() {
 	*x = FdbRequest{}
-	mi := &file_weir_proto_msgTypes[39]
+	mi := &file_weir_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2299,7 +2605,7 @@ func (x *FdbRequest) String() string {
 func (*FdbRequest) ProtoMessage() {}
 
 func (x *FdbRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[39]
+	mi := &file_weir_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2312,7 +2618,7 @@ func (x *FdbRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbRequest.ProtoReflect.Descriptor instead.
 func (*FdbRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{39}
+	return file_weir_proto_rawDescGZIP(), []int{43}
 }
 
 type ConfigRequest struct {
@@ -2323,7 +2629,7 @@ type ConfigRequest struct {
 
 func (x *ConfigRequest) Reset() {
 	*x = ConfigRequest{}
-	mi := &file_weir_proto_msgTypes[40]
+	mi := &file_weir_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2641,7 @@ func (x *ConfigRequest) String() string {
 func (*ConfigRequest) ProtoMessage() {}
 
 func (x *ConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[40]
+	mi := &file_weir_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2654,7 @@ func (x *ConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigRequest.ProtoReflect.Descriptor instead.
 func (*ConfigRequest) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{40}
+	return file_weir_proto_rawDescGZIP(), []int{44}
 }
 
 type ReportResponse struct {
@@ -2376,7 +2682,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_weir_proto_msgTypes[41]
+	mi := &file_weir_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2388,7 +2694,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[41]
+	mi := &file_weir_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2401,7 +2707,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{41}
+	return file_weir_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ReportResponse) GetName() string {
@@ -2525,7 +2831,7 @@ type PortsResponse struct {
 
 func (x *PortsResponse) Reset() {
 	*x = PortsResponse{}
-	mi := &file_weir_proto_msgTypes[42]
+	mi := &file_weir_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2537,7 +2843,7 @@ func (x *PortsResponse) String() string {
 func (*PortsResponse) ProtoMessage() {}
 
 func (x *PortsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[42]
+	mi := &file_weir_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2550,7 +2856,7 @@ func (x *PortsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortsResponse.ProtoReflect.Descriptor instead.
 func (*PortsResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{42}
+	return file_weir_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PortsResponse) GetPorts() []*Port {
@@ -2569,7 +2875,7 @@ type StagesResponse struct {
 
 func (x *StagesResponse) Reset() {
 	*x = StagesResponse{}
-	mi := &file_weir_proto_msgTypes[43]
+	mi := &file_weir_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2581,7 +2887,7 @@ func (x *StagesResponse) String() string {
 func (*StagesResponse) ProtoMessage() {}
 
 func (x *StagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[43]
+	mi := &file_weir_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2594,7 +2900,7 @@ func (x *StagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StagesResponse.ProtoReflect.Descriptor instead.
 func (*StagesResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{43}
+	return file_weir_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StagesResponse) GetStages() []*Stage {
@@ -2613,7 +2919,7 @@ type WorkersResponse struct {
 
 func (x *WorkersResponse) Reset() {
 	*x = WorkersResponse{}
-	mi := &file_weir_proto_msgTypes[44]
+	mi := &file_weir_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2625,7 +2931,7 @@ func (x *WorkersResponse) String() string {
 func (*WorkersResponse) ProtoMessage() {}
 
 func (x *WorkersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[44]
+	mi := &file_weir_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2638,7 +2944,7 @@ func (x *WorkersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkersResponse.ProtoReflect.Descriptor instead.
 func (*WorkersResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{44}
+	return file_weir_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *WorkersResponse) GetWorkers() []*Worker {
@@ -2657,7 +2963,7 @@ type ConfigResponse struct {
 
 func (x *ConfigResponse) Reset() {
 	*x = ConfigResponse{}
-	mi := &file_weir_proto_msgTypes[45]
+	mi := &file_weir_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2669,7 +2975,7 @@ func (x *ConfigResponse) String() string {
 func (*ConfigResponse) ProtoMessage() {}
 
 func (x *ConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[45]
+	mi := &file_weir_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2682,7 +2988,7 @@ func (x *ConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigResponse.ProtoReflect.Descriptor instead.
 func (*ConfigResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{45}
+	return file_weir_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ConfigResponse) GetToml() string {
@@ -2701,7 +3007,7 @@ type FdbResponse struct {
 
 func (x *FdbResponse) Reset() {
 	*x = FdbResponse{}
-	mi := &file_weir_proto_msgTypes[46]
+	mi := &file_weir_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2713,7 +3019,7 @@ func (x *FdbResponse) String() string {
 func (*FdbResponse) ProtoMessage() {}
 
 func (x *FdbResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[46]
+	mi := &file_weir_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2726,7 +3032,7 @@ func (x *FdbResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbResponse.ProtoReflect.Descriptor instead.
 func (*FdbResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{46}
+	return file_weir_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FdbResponse) GetEntries() []*FdbEntry {
@@ -2750,7 +3056,7 @@ type Fate struct {
 
 func (x *Fate) Reset() {
 	*x = Fate{}
-	mi := &file_weir_proto_msgTypes[47]
+	mi := &file_weir_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2762,7 +3068,7 @@ func (x *Fate) String() string {
 func (*Fate) ProtoMessage() {}
 
 func (x *Fate) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[47]
+	mi := &file_weir_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2775,7 +3081,7 @@ func (x *Fate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fate.ProtoReflect.Descriptor instead.
 func (*Fate) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{47}
+	return file_weir_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Fate) GetReceived() uint64 {
@@ -2859,7 +3165,7 @@ type Port struct {
 
 func (x *Port) Reset() {
 	*x = Port{}
-	mi := &file_weir_proto_msgTypes[48]
+	mi := &file_weir_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2871,7 +3177,7 @@ func (x *Port) String() string {
 func (*Port) ProtoMessage() {}
 
 func (x *Port) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[48]
+	mi := &file_weir_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2884,7 +3190,7 @@ func (x *Port) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Port.ProtoReflect.Descriptor instead.
 func (*Port) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{48}
+	return file_weir_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Port) GetName() string {
@@ -3209,7 +3515,7 @@ type PortClass struct {
 
 func (x *PortClass) Reset() {
 	*x = PortClass{}
-	mi := &file_weir_proto_msgTypes[49]
+	mi := &file_weir_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3221,7 +3527,7 @@ func (x *PortClass) String() string {
 func (*PortClass) ProtoMessage() {}
 
 func (x *PortClass) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[49]
+	mi := &file_weir_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3234,7 +3540,7 @@ func (x *PortClass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortClass.ProtoReflect.Descriptor instead.
 func (*PortClass) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{49}
+	return file_weir_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PortClass) GetName() string {
@@ -3326,7 +3632,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_weir_proto_msgTypes[50]
+	mi := &file_weir_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3338,7 +3644,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[50]
+	mi := &file_weir_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3351,7 +3657,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{50}
+	return file_weir_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Setting) GetName() string {
@@ -3385,7 +3691,7 @@ type RefusedSetting struct {
 
 func (x *RefusedSetting) Reset() {
 	*x = RefusedSetting{}
-	mi := &file_weir_proto_msgTypes[51]
+	mi := &file_weir_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3397,7 +3703,7 @@ func (x *RefusedSetting) String() string {
 func (*RefusedSetting) ProtoMessage() {}
 
 func (x *RefusedSetting) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[51]
+	mi := &file_weir_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3410,7 +3716,7 @@ func (x *RefusedSetting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedSetting.ProtoReflect.Descriptor instead.
 func (*RefusedSetting) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{51}
+	return file_weir_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *RefusedSetting) GetName() string {
@@ -3437,7 +3743,7 @@ type MetricsResponse struct {
 
 func (x *MetricsResponse) Reset() {
 	*x = MetricsResponse{}
-	mi := &file_weir_proto_msgTypes[52]
+	mi := &file_weir_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3449,7 +3755,7 @@ func (x *MetricsResponse) String() string {
 func (*MetricsResponse) ProtoMessage() {}
 
 func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[52]
+	mi := &file_weir_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3462,7 +3768,7 @@ func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsResponse.ProtoReflect.Descriptor instead.
 func (*MetricsResponse) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{52}
+	return file_weir_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *MetricsResponse) GetMetrics() []*Metric {
@@ -3502,7 +3808,7 @@ type Records struct {
 
 func (x *Records) Reset() {
 	*x = Records{}
-	mi := &file_weir_proto_msgTypes[53]
+	mi := &file_weir_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3514,7 +3820,7 @@ func (x *Records) String() string {
 func (*Records) ProtoMessage() {}
 
 func (x *Records) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[53]
+	mi := &file_weir_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3527,7 +3833,7 @@ func (x *Records) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Records.ProtoReflect.Descriptor instead.
 func (*Records) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{53}
+	return file_weir_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Records) GetSpool() string {
@@ -3641,7 +3947,7 @@ type RecordKind struct {
 
 func (x *RecordKind) Reset() {
 	*x = RecordKind{}
-	mi := &file_weir_proto_msgTypes[54]
+	mi := &file_weir_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3653,7 +3959,7 @@ func (x *RecordKind) String() string {
 func (*RecordKind) ProtoMessage() {}
 
 func (x *RecordKind) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[54]
+	mi := &file_weir_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3666,7 +3972,7 @@ func (x *RecordKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordKind.ProtoReflect.Descriptor instead.
 func (*RecordKind) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{54}
+	return file_weir_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *RecordKind) GetKind() string {
@@ -3770,7 +4076,7 @@ type RecordDrop struct {
 
 func (x *RecordDrop) Reset() {
 	*x = RecordDrop{}
-	mi := &file_weir_proto_msgTypes[55]
+	mi := &file_weir_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3782,7 +4088,7 @@ func (x *RecordDrop) String() string {
 func (*RecordDrop) ProtoMessage() {}
 
 func (x *RecordDrop) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[55]
+	mi := &file_weir_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3795,7 +4101,7 @@ func (x *RecordDrop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordDrop.ProtoReflect.Descriptor instead.
 func (*RecordDrop) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{55}
+	return file_weir_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RecordDrop) GetKind() string {
@@ -3869,7 +4175,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_weir_proto_msgTypes[56]
+	mi := &file_weir_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3881,7 +4187,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[56]
+	mi := &file_weir_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3894,7 +4200,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{56}
+	return file_weir_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Metric) GetStage() string {
@@ -3956,7 +4262,7 @@ type PintReport struct {
 
 func (x *PintReport) Reset() {
 	*x = PintReport{}
-	mi := &file_weir_proto_msgTypes[57]
+	mi := &file_weir_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3968,7 +4274,7 @@ func (x *PintReport) String() string {
 func (*PintReport) ProtoMessage() {}
 
 func (x *PintReport) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[57]
+	mi := &file_weir_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3981,7 +4287,7 @@ func (x *PintReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintReport.ProtoReflect.Descriptor instead.
 func (*PintReport) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{57}
+	return file_weir_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *PintReport) GetSink() bool {
@@ -4044,7 +4350,7 @@ type PintPlan struct {
 
 func (x *PintPlan) Reset() {
 	*x = PintPlan{}
-	mi := &file_weir_proto_msgTypes[58]
+	mi := &file_weir_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4056,7 +4362,7 @@ func (x *PintPlan) String() string {
 func (*PintPlan) ProtoMessage() {}
 
 func (x *PintPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[58]
+	mi := &file_weir_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4069,7 +4375,7 @@ func (x *PintPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintPlan.ProtoReflect.Descriptor instead.
 func (*PintPlan) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{58}
+	return file_weir_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PintPlan) GetId() uint32 {
@@ -4102,7 +4408,7 @@ type PintMeasured struct {
 
 func (x *PintMeasured) Reset() {
 	*x = PintMeasured{}
-	mi := &file_weir_proto_msgTypes[59]
+	mi := &file_weir_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4114,7 +4420,7 @@ func (x *PintMeasured) String() string {
 func (*PintMeasured) ProtoMessage() {}
 
 func (x *PintMeasured) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[59]
+	mi := &file_weir_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4127,7 +4433,7 @@ func (x *PintMeasured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PintMeasured.ProtoReflect.Descriptor instead.
 func (*PintMeasured) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{59}
+	return file_weir_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PintMeasured) GetPort() string {
@@ -4196,7 +4502,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_weir_proto_msgTypes[60]
+	mi := &file_weir_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4208,7 +4514,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[60]
+	mi := &file_weir_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4221,7 +4527,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{60}
+	return file_weir_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Stage) GetName() string {
@@ -4301,7 +4607,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_weir_proto_msgTypes[61]
+	mi := &file_weir_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4313,7 +4619,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[61]
+	mi := &file_weir_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4326,7 +4632,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{61}
+	return file_weir_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Worker) GetId() int64 {
@@ -4438,7 +4744,7 @@ type Frames struct {
 
 func (x *Frames) Reset() {
 	*x = Frames{}
-	mi := &file_weir_proto_msgTypes[62]
+	mi := &file_weir_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4450,7 +4756,7 @@ func (x *Frames) String() string {
 func (*Frames) ProtoMessage() {}
 
 func (x *Frames) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[62]
+	mi := &file_weir_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4463,7 +4769,7 @@ func (x *Frames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frames.ProtoReflect.Descriptor instead.
 func (*Frames) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{62}
+	return file_weir_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Frames) GetTotal() int64 {
@@ -4536,7 +4842,7 @@ type FdbEntry struct {
 
 func (x *FdbEntry) Reset() {
 	*x = FdbEntry{}
-	mi := &file_weir_proto_msgTypes[63]
+	mi := &file_weir_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4548,7 +4854,7 @@ func (x *FdbEntry) String() string {
 func (*FdbEntry) ProtoMessage() {}
 
 func (x *FdbEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_proto_msgTypes[63]
+	mi := &file_weir_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4561,7 +4867,7 @@ func (x *FdbEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FdbEntry.ProtoReflect.Descriptor instead.
 func (*FdbEntry) Descriptor() ([]byte, []int) {
-	return file_weir_proto_rawDescGZIP(), []int{63}
+	return file_weir_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *FdbEntry) GetMac() string {
@@ -4632,7 +4938,8 @@ const file_weir_proto_rawDesc = "" +
 	"\rRoutesRequest\"\x13\n" +
 	"\x11NeighboursRequest\"\x0e\n" +
 	"\fBondsRequest\"\r\n" +
-	"\vLldpRequest\"5\n" +
+	"\vLldpRequest\"\x0f\n" +
+	"\rGroupsRequest\"5\n" +
 	"\vAclResponse\x12&\n" +
 	"\x05rules\x18\x01 \x03(\v2\x10.weir.v1.AclRuleR\x05rules\"{\n" +
 	"\aAclRule\x12\x12\n" +
@@ -4656,7 +4963,32 @@ const file_weir_proto_rawDesc = "" +
 	"\fLldpResponse\x126\n" +
 	"\n" +
 	"neighbours\x18\x01 \x03(\v2\x16.weir.v1.LldpNeighbourR\n" +
-	"neighbours\"\xc3\x02\n" +
+	"neighbours\"x\n" +
+	"\x0eGroupsResponse\x12:\n" +
+	"\vmemberships\x18\x01 \x03(\v2\x18.weir.v1.GroupMembershipR\vmemberships\x12*\n" +
+	"\x05vlans\x18\x02 \x03(\v2\x14.weir.v1.SnoopedVlanR\x05vlans\"\xce\x01\n" +
+	"\x0fGroupMembership\x12\x12\n" +
+	"\x04vlan\x18\x01 \x01(\rR\x04vlan\x12\x16\n" +
+	"\x06domain\x18\x02 \x01(\tR\x06domain\x12\x14\n" +
+	"\x05group\x18\x03 \x01(\tR\x05group\x12\x12\n" +
+	"\x04port\x18\x04 \x01(\tR\x04port\x12\x18\n" +
+	"\aexclude\x18\x05 \x01(\bR\aexclude\x12\x18\n" +
+	"\asources\x18\x06 \x03(\tR\asources\x12\x18\n" +
+	"\aversion\x18\a \x01(\rR\aversion\x12\x17\n" +
+	"\aleft_ns\x18\b \x01(\x03R\x06leftNs\"\x96\x02\n" +
+	"\vSnoopedVlan\x12\x12\n" +
+	"\x04vlan\x18\x01 \x01(\rR\x04vlan\x12\x16\n" +
+	"\x06domain\x18\x02 \x01(\tR\x06domain\x12\x1a\n" +
+	"\bprotocol\x18\x03 \x01(\tR\bprotocol\x12\x16\n" +
+	"\x06active\x18\x04 \x01(\bR\x06active\x12\x18\n" +
+	"\aquerier\x18\x05 \x01(\tR\aquerier\x12!\n" +
+	"\fquerier_port\x18\x06 \x01(\tR\vquerierPort\x12\x18\n" +
+	"\aversion\x18\a \x01(\rR\aversion\x12\x17\n" +
+	"\aleft_ns\x18\b \x01(\x03R\x06leftNs\x12\x18\n" +
+	"\arouters\x18\t \x03(\tR\arouters\x12\x1d\n" +
+	"\n" +
+	"all_groups\x18\n" +
+	" \x03(\tR\tallGroups\"\xc3\x02\n" +
 	"\rLldpNeighbour\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\tR\x04port\x12\x18\n" +
 	"\achassis\x18\x02 \x01(\tR\achassis\x12\x17\n" +
@@ -5024,7 +5356,7 @@ const file_weir_proto_rawDesc = "" +
 	"\x04port\x18\x03 \x01(\tR\x04port\x12\x15\n" +
 	"\x06age_ns\x18\x04 \x01(\x03R\x05ageNs\x12\x16\n" +
 	"\x06static\x18\x05 \x01(\bR\x06static\x12\x16\n" +
-	"\x06domain\x18\x06 \x01(\tR\x06domain2\xcf\x06\n" +
+	"\x06domain\x18\x06 \x01(\tR\x06domain2\x8c\a\n" +
 	"\x06Switch\x12>\n" +
 	"\aVersion\x12\x17.weir.v1.VersionRequest\x1a\x18.weir.v1.VersionResponse\"\x00\x12;\n" +
 	"\x06Report\x12\x16.weir.v1.ReportRequest\x1a\x17.weir.v1.ReportResponse\"\x00\x128\n" +
@@ -5040,7 +5372,8 @@ const file_weir_proto_rawDesc = "" +
 	"\n" +
 	"Neighbours\x12\x1a.weir.v1.NeighboursRequest\x1a\x1b.weir.v1.NeighboursResponse\"\x00\x128\n" +
 	"\x05Bonds\x12\x15.weir.v1.BondsRequest\x1a\x16.weir.v1.BondsResponse\"\x00\x125\n" +
-	"\x04Lldp\x12\x14.weir.v1.LldpRequest\x1a\x15.weir.v1.LldpResponse\"\x002\xb1\x02\n" +
+	"\x04Lldp\x12\x14.weir.v1.LldpRequest\x1a\x15.weir.v1.LldpResponse\"\x00\x12;\n" +
+	"\x06Groups\x12\x16.weir.v1.GroupsRequest\x1a\x17.weir.v1.GroupsResponse\"\x002\xb1\x02\n" +
 	"\x05Admin\x125\n" +
 	"\x03Set\x12\x13.weir.v1.SetRequest\x1a\x17.weir.v1.ChangeResponse\"\x00\x12;\n" +
 	"\x06Reload\x12\x16.weir.v1.ReloadRequest\x1a\x17.weir.v1.ChangeResponse\"\x00\x128\n" +
@@ -5060,7 +5393,7 @@ func file_weir_proto_rawDescGZIP() []byte {
 	return file_weir_proto_rawDescData
 }
 
-var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
+var file_weir_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_weir_proto_goTypes = []any{
 	(*VersionRequest)(nil),       // 0: weir.v1.VersionRequest
 	(*VersionResponse)(nil),      // 1: weir.v1.VersionResponse
@@ -5075,159 +5408,167 @@ var file_weir_proto_goTypes = []any{
 	(*NeighboursRequest)(nil),    // 10: weir.v1.NeighboursRequest
 	(*BondsRequest)(nil),         // 11: weir.v1.BondsRequest
 	(*LldpRequest)(nil),          // 12: weir.v1.LldpRequest
-	(*AclResponse)(nil),          // 13: weir.v1.AclResponse
-	(*AclRule)(nil),              // 14: weir.v1.AclRule
-	(*RoutesResponse)(nil),       // 15: weir.v1.RoutesResponse
-	(*Route)(nil),                // 16: weir.v1.Route
-	(*Hop)(nil),                  // 17: weir.v1.Hop
-	(*LldpResponse)(nil),         // 18: weir.v1.LldpResponse
-	(*LldpNeighbour)(nil),        // 19: weir.v1.LldpNeighbour
-	(*NeighboursResponse)(nil),   // 20: weir.v1.NeighboursResponse
-	(*Neighbour)(nil),            // 21: weir.v1.Neighbour
-	(*BondsResponse)(nil),        // 22: weir.v1.BondsResponse
-	(*Bond)(nil),                 // 23: weir.v1.Bond
-	(*BondMember)(nil),           // 24: weir.v1.BondMember
-	(*LacpPort)(nil),             // 25: weir.v1.LacpPort
-	(*SetRequest)(nil),           // 26: weir.v1.SetRequest
-	(*ReloadRequest)(nil),        // 27: weir.v1.ReloadRequest
-	(*ChangeResponse)(nil),       // 28: weir.v1.ChangeResponse
-	(*Change)(nil),               // 29: weir.v1.Change
-	(*ClearRequest)(nil),         // 30: weir.v1.ClearRequest
-	(*ClearResponse)(nil),        // 31: weir.v1.ClearResponse
-	(*TraceRequest)(nil),         // 32: weir.v1.TraceRequest
-	(*TraceResponse)(nil),        // 33: weir.v1.TraceResponse
-	(*TracedPacket)(nil),         // 34: weir.v1.TracedPacket
-	(*TraceStep)(nil),            // 35: weir.v1.TraceStep
-	(*CaptureRequest)(nil),       // 36: weir.v1.CaptureRequest
-	(*CaptureResponse)(nil),      // 37: weir.v1.CaptureResponse
-	(*CapturedPacket)(nil),       // 38: weir.v1.CapturedPacket
-	(*FdbRequest)(nil),           // 39: weir.v1.FdbRequest
-	(*ConfigRequest)(nil),        // 40: weir.v1.ConfigRequest
-	(*ReportResponse)(nil),       // 41: weir.v1.ReportResponse
-	(*PortsResponse)(nil),        // 42: weir.v1.PortsResponse
-	(*StagesResponse)(nil),       // 43: weir.v1.StagesResponse
-	(*WorkersResponse)(nil),      // 44: weir.v1.WorkersResponse
-	(*ConfigResponse)(nil),       // 45: weir.v1.ConfigResponse
-	(*FdbResponse)(nil),          // 46: weir.v1.FdbResponse
-	(*Fate)(nil),                 // 47: weir.v1.Fate
-	(*Port)(nil),                 // 48: weir.v1.Port
-	(*PortClass)(nil),            // 49: weir.v1.PortClass
-	(*Setting)(nil),              // 50: weir.v1.Setting
-	(*RefusedSetting)(nil),       // 51: weir.v1.RefusedSetting
-	(*MetricsResponse)(nil),      // 52: weir.v1.MetricsResponse
-	(*Records)(nil),              // 53: weir.v1.Records
-	(*RecordKind)(nil),           // 54: weir.v1.RecordKind
-	(*RecordDrop)(nil),           // 55: weir.v1.RecordDrop
-	(*Metric)(nil),               // 56: weir.v1.Metric
-	(*PintReport)(nil),           // 57: weir.v1.PintReport
-	(*PintPlan)(nil),             // 58: weir.v1.PintPlan
-	(*PintMeasured)(nil),         // 59: weir.v1.PintMeasured
-	(*Stage)(nil),                // 60: weir.v1.Stage
-	(*Worker)(nil),               // 61: weir.v1.Worker
-	(*Frames)(nil),               // 62: weir.v1.Frames
-	(*FdbEntry)(nil),             // 63: weir.v1.FdbEntry
-	nil,                          // 64: weir.v1.SetRequest.FieldsEntry
-	nil,                          // 65: weir.v1.SetRequest.MatchEntry
-	nil,                          // 66: weir.v1.ReportResponse.DroppedEntry
-	nil,                          // 67: weir.v1.Fate.DroppedEntry
-	nil,                          // 68: weir.v1.Port.DroppedEntry
-	nil,                          // 69: weir.v1.Port.FaultsEntry
-	nil,                          // 70: weir.v1.Metric.LabelsEntry
-	(*api.PathAnswer)(nil),       // 71: weir.query.v1.PathAnswer
-	(*api.LatencyAnswer)(nil),    // 72: weir.query.v1.LatencyAnswer
-	(*api.CongestionAnswer)(nil), // 73: weir.query.v1.CongestionAnswer
-	(*api.LoopsAnswer)(nil),      // 74: weir.query.v1.LoopsAnswer
+	(*GroupsRequest)(nil),        // 13: weir.v1.GroupsRequest
+	(*AclResponse)(nil),          // 14: weir.v1.AclResponse
+	(*AclRule)(nil),              // 15: weir.v1.AclRule
+	(*RoutesResponse)(nil),       // 16: weir.v1.RoutesResponse
+	(*Route)(nil),                // 17: weir.v1.Route
+	(*Hop)(nil),                  // 18: weir.v1.Hop
+	(*LldpResponse)(nil),         // 19: weir.v1.LldpResponse
+	(*GroupsResponse)(nil),       // 20: weir.v1.GroupsResponse
+	(*GroupMembership)(nil),      // 21: weir.v1.GroupMembership
+	(*SnoopedVlan)(nil),          // 22: weir.v1.SnoopedVlan
+	(*LldpNeighbour)(nil),        // 23: weir.v1.LldpNeighbour
+	(*NeighboursResponse)(nil),   // 24: weir.v1.NeighboursResponse
+	(*Neighbour)(nil),            // 25: weir.v1.Neighbour
+	(*BondsResponse)(nil),        // 26: weir.v1.BondsResponse
+	(*Bond)(nil),                 // 27: weir.v1.Bond
+	(*BondMember)(nil),           // 28: weir.v1.BondMember
+	(*LacpPort)(nil),             // 29: weir.v1.LacpPort
+	(*SetRequest)(nil),           // 30: weir.v1.SetRequest
+	(*ReloadRequest)(nil),        // 31: weir.v1.ReloadRequest
+	(*ChangeResponse)(nil),       // 32: weir.v1.ChangeResponse
+	(*Change)(nil),               // 33: weir.v1.Change
+	(*ClearRequest)(nil),         // 34: weir.v1.ClearRequest
+	(*ClearResponse)(nil),        // 35: weir.v1.ClearResponse
+	(*TraceRequest)(nil),         // 36: weir.v1.TraceRequest
+	(*TraceResponse)(nil),        // 37: weir.v1.TraceResponse
+	(*TracedPacket)(nil),         // 38: weir.v1.TracedPacket
+	(*TraceStep)(nil),            // 39: weir.v1.TraceStep
+	(*CaptureRequest)(nil),       // 40: weir.v1.CaptureRequest
+	(*CaptureResponse)(nil),      // 41: weir.v1.CaptureResponse
+	(*CapturedPacket)(nil),       // 42: weir.v1.CapturedPacket
+	(*FdbRequest)(nil),           // 43: weir.v1.FdbRequest
+	(*ConfigRequest)(nil),        // 44: weir.v1.ConfigRequest
+	(*ReportResponse)(nil),       // 45: weir.v1.ReportResponse
+	(*PortsResponse)(nil),        // 46: weir.v1.PortsResponse
+	(*StagesResponse)(nil),       // 47: weir.v1.StagesResponse
+	(*WorkersResponse)(nil),      // 48: weir.v1.WorkersResponse
+	(*ConfigResponse)(nil),       // 49: weir.v1.ConfigResponse
+	(*FdbResponse)(nil),          // 50: weir.v1.FdbResponse
+	(*Fate)(nil),                 // 51: weir.v1.Fate
+	(*Port)(nil),                 // 52: weir.v1.Port
+	(*PortClass)(nil),            // 53: weir.v1.PortClass
+	(*Setting)(nil),              // 54: weir.v1.Setting
+	(*RefusedSetting)(nil),       // 55: weir.v1.RefusedSetting
+	(*MetricsResponse)(nil),      // 56: weir.v1.MetricsResponse
+	(*Records)(nil),              // 57: weir.v1.Records
+	(*RecordKind)(nil),           // 58: weir.v1.RecordKind
+	(*RecordDrop)(nil),           // 59: weir.v1.RecordDrop
+	(*Metric)(nil),               // 60: weir.v1.Metric
+	(*PintReport)(nil),           // 61: weir.v1.PintReport
+	(*PintPlan)(nil),             // 62: weir.v1.PintPlan
+	(*PintMeasured)(nil),         // 63: weir.v1.PintMeasured
+	(*Stage)(nil),                // 64: weir.v1.Stage
+	(*Worker)(nil),               // 65: weir.v1.Worker
+	(*Frames)(nil),               // 66: weir.v1.Frames
+	(*FdbEntry)(nil),             // 67: weir.v1.FdbEntry
+	nil,                          // 68: weir.v1.SetRequest.FieldsEntry
+	nil,                          // 69: weir.v1.SetRequest.MatchEntry
+	nil,                          // 70: weir.v1.ReportResponse.DroppedEntry
+	nil,                          // 71: weir.v1.Fate.DroppedEntry
+	nil,                          // 72: weir.v1.Port.DroppedEntry
+	nil,                          // 73: weir.v1.Port.FaultsEntry
+	nil,                          // 74: weir.v1.Metric.LabelsEntry
+	(*api.PathAnswer)(nil),       // 75: weir.query.v1.PathAnswer
+	(*api.LatencyAnswer)(nil),    // 76: weir.query.v1.LatencyAnswer
+	(*api.CongestionAnswer)(nil), // 77: weir.query.v1.CongestionAnswer
+	(*api.LoopsAnswer)(nil),      // 78: weir.query.v1.LoopsAnswer
 }
 var file_weir_proto_depIdxs = []int32{
-	14, // 0: weir.v1.AclResponse.rules:type_name -> weir.v1.AclRule
-	16, // 1: weir.v1.RoutesResponse.routes:type_name -> weir.v1.Route
-	17, // 2: weir.v1.Route.hops:type_name -> weir.v1.Hop
-	19, // 3: weir.v1.LldpResponse.neighbours:type_name -> weir.v1.LldpNeighbour
-	21, // 4: weir.v1.NeighboursResponse.neighbours:type_name -> weir.v1.Neighbour
-	23, // 5: weir.v1.BondsResponse.bonds:type_name -> weir.v1.Bond
-	24, // 6: weir.v1.Bond.members:type_name -> weir.v1.BondMember
-	25, // 7: weir.v1.BondMember.lacp:type_name -> weir.v1.LacpPort
-	64, // 8: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
-	65, // 9: weir.v1.SetRequest.match:type_name -> weir.v1.SetRequest.MatchEntry
-	29, // 10: weir.v1.ChangeResponse.changes:type_name -> weir.v1.Change
-	34, // 11: weir.v1.TraceResponse.packets:type_name -> weir.v1.TracedPacket
-	35, // 12: weir.v1.TracedPacket.steps:type_name -> weir.v1.TraceStep
-	38, // 13: weir.v1.CaptureResponse.packets:type_name -> weir.v1.CapturedPacket
-	48, // 14: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
-	60, // 15: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
-	61, // 16: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
-	66, // 17: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
-	47, // 18: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
-	62, // 19: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
-	56, // 20: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
-	57, // 21: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintReport
-	53, // 22: weir.v1.ReportResponse.records:type_name -> weir.v1.Records
-	48, // 23: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
-	60, // 24: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
-	61, // 25: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
-	63, // 26: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
-	67, // 27: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
-	68, // 28: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
-	47, // 29: weir.v1.Port.copies:type_name -> weir.v1.Fate
-	69, // 30: weir.v1.Port.faults:type_name -> weir.v1.Port.FaultsEntry
-	50, // 31: weir.v1.Port.settings:type_name -> weir.v1.Setting
-	51, // 32: weir.v1.Port.refused:type_name -> weir.v1.RefusedSetting
-	49, // 33: weir.v1.Port.classes:type_name -> weir.v1.PortClass
-	56, // 34: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
-	53, // 35: weir.v1.MetricsResponse.records:type_name -> weir.v1.Records
-	54, // 36: weir.v1.Records.kinds:type_name -> weir.v1.RecordKind
-	55, // 37: weir.v1.Records.dropped_before:type_name -> weir.v1.RecordDrop
-	55, // 38: weir.v1.RecordKind.drops:type_name -> weir.v1.RecordDrop
-	70, // 39: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
-	59, // 40: weir.v1.PintReport.measured:type_name -> weir.v1.PintMeasured
-	58, // 41: weir.v1.PintReport.plans:type_name -> weir.v1.PintPlan
-	71, // 42: weir.v1.PintReport.paths:type_name -> weir.query.v1.PathAnswer
-	72, // 43: weir.v1.PintReport.latency:type_name -> weir.query.v1.LatencyAnswer
-	73, // 44: weir.v1.PintReport.congestion:type_name -> weir.query.v1.CongestionAnswer
-	74, // 45: weir.v1.PintReport.loops:type_name -> weir.query.v1.LoopsAnswer
-	0,  // 46: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
-	2,  // 47: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
-	3,  // 48: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
-	4,  // 49: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
-	5,  // 50: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
-	6,  // 51: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
-	7,  // 52: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
-	39, // 53: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
-	40, // 54: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
-	8,  // 55: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
-	9,  // 56: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
-	10, // 57: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
-	11, // 58: weir.v1.Switch.Bonds:input_type -> weir.v1.BondsRequest
-	12, // 59: weir.v1.Switch.Lldp:input_type -> weir.v1.LldpRequest
-	26, // 60: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
-	27, // 61: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
-	30, // 62: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
-	32, // 63: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
-	36, // 64: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
-	1,  // 65: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
-	41, // 66: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
-	42, // 67: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
-	43, // 68: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
-	44, // 69: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
-	52, // 70: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
-	57, // 71: weir.v1.Switch.Pint:output_type -> weir.v1.PintReport
-	46, // 72: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
-	45, // 73: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
-	13, // 74: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
-	15, // 75: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
-	20, // 76: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
-	22, // 77: weir.v1.Switch.Bonds:output_type -> weir.v1.BondsResponse
-	18, // 78: weir.v1.Switch.Lldp:output_type -> weir.v1.LldpResponse
-	28, // 79: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
-	28, // 80: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
-	31, // 81: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
-	33, // 82: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
-	37, // 83: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
-	65, // [65:84] is the sub-list for method output_type
-	46, // [46:65] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	15, // 0: weir.v1.AclResponse.rules:type_name -> weir.v1.AclRule
+	17, // 1: weir.v1.RoutesResponse.routes:type_name -> weir.v1.Route
+	18, // 2: weir.v1.Route.hops:type_name -> weir.v1.Hop
+	23, // 3: weir.v1.LldpResponse.neighbours:type_name -> weir.v1.LldpNeighbour
+	21, // 4: weir.v1.GroupsResponse.memberships:type_name -> weir.v1.GroupMembership
+	22, // 5: weir.v1.GroupsResponse.vlans:type_name -> weir.v1.SnoopedVlan
+	25, // 6: weir.v1.NeighboursResponse.neighbours:type_name -> weir.v1.Neighbour
+	27, // 7: weir.v1.BondsResponse.bonds:type_name -> weir.v1.Bond
+	28, // 8: weir.v1.Bond.members:type_name -> weir.v1.BondMember
+	29, // 9: weir.v1.BondMember.lacp:type_name -> weir.v1.LacpPort
+	68, // 10: weir.v1.SetRequest.fields:type_name -> weir.v1.SetRequest.FieldsEntry
+	69, // 11: weir.v1.SetRequest.match:type_name -> weir.v1.SetRequest.MatchEntry
+	33, // 12: weir.v1.ChangeResponse.changes:type_name -> weir.v1.Change
+	38, // 13: weir.v1.TraceResponse.packets:type_name -> weir.v1.TracedPacket
+	39, // 14: weir.v1.TracedPacket.steps:type_name -> weir.v1.TraceStep
+	42, // 15: weir.v1.CaptureResponse.packets:type_name -> weir.v1.CapturedPacket
+	52, // 16: weir.v1.ReportResponse.ports:type_name -> weir.v1.Port
+	64, // 17: weir.v1.ReportResponse.stages:type_name -> weir.v1.Stage
+	65, // 18: weir.v1.ReportResponse.workers:type_name -> weir.v1.Worker
+	70, // 19: weir.v1.ReportResponse.dropped:type_name -> weir.v1.ReportResponse.DroppedEntry
+	51, // 20: weir.v1.ReportResponse.copies:type_name -> weir.v1.Fate
+	66, // 21: weir.v1.ReportResponse.frames:type_name -> weir.v1.Frames
+	60, // 22: weir.v1.ReportResponse.metrics:type_name -> weir.v1.Metric
+	61, // 23: weir.v1.ReportResponse.pint:type_name -> weir.v1.PintReport
+	57, // 24: weir.v1.ReportResponse.records:type_name -> weir.v1.Records
+	52, // 25: weir.v1.PortsResponse.ports:type_name -> weir.v1.Port
+	64, // 26: weir.v1.StagesResponse.stages:type_name -> weir.v1.Stage
+	65, // 27: weir.v1.WorkersResponse.workers:type_name -> weir.v1.Worker
+	67, // 28: weir.v1.FdbResponse.entries:type_name -> weir.v1.FdbEntry
+	71, // 29: weir.v1.Fate.dropped:type_name -> weir.v1.Fate.DroppedEntry
+	72, // 30: weir.v1.Port.dropped:type_name -> weir.v1.Port.DroppedEntry
+	51, // 31: weir.v1.Port.copies:type_name -> weir.v1.Fate
+	73, // 32: weir.v1.Port.faults:type_name -> weir.v1.Port.FaultsEntry
+	54, // 33: weir.v1.Port.settings:type_name -> weir.v1.Setting
+	55, // 34: weir.v1.Port.refused:type_name -> weir.v1.RefusedSetting
+	53, // 35: weir.v1.Port.classes:type_name -> weir.v1.PortClass
+	60, // 36: weir.v1.MetricsResponse.metrics:type_name -> weir.v1.Metric
+	57, // 37: weir.v1.MetricsResponse.records:type_name -> weir.v1.Records
+	58, // 38: weir.v1.Records.kinds:type_name -> weir.v1.RecordKind
+	59, // 39: weir.v1.Records.dropped_before:type_name -> weir.v1.RecordDrop
+	59, // 40: weir.v1.RecordKind.drops:type_name -> weir.v1.RecordDrop
+	74, // 41: weir.v1.Metric.labels:type_name -> weir.v1.Metric.LabelsEntry
+	63, // 42: weir.v1.PintReport.measured:type_name -> weir.v1.PintMeasured
+	62, // 43: weir.v1.PintReport.plans:type_name -> weir.v1.PintPlan
+	75, // 44: weir.v1.PintReport.paths:type_name -> weir.query.v1.PathAnswer
+	76, // 45: weir.v1.PintReport.latency:type_name -> weir.query.v1.LatencyAnswer
+	77, // 46: weir.v1.PintReport.congestion:type_name -> weir.query.v1.CongestionAnswer
+	78, // 47: weir.v1.PintReport.loops:type_name -> weir.query.v1.LoopsAnswer
+	0,  // 48: weir.v1.Switch.Version:input_type -> weir.v1.VersionRequest
+	2,  // 49: weir.v1.Switch.Report:input_type -> weir.v1.ReportRequest
+	3,  // 50: weir.v1.Switch.Ports:input_type -> weir.v1.PortsRequest
+	4,  // 51: weir.v1.Switch.Stages:input_type -> weir.v1.StagesRequest
+	5,  // 52: weir.v1.Switch.Workers:input_type -> weir.v1.WorkersRequest
+	6,  // 53: weir.v1.Switch.Metrics:input_type -> weir.v1.MetricsRequest
+	7,  // 54: weir.v1.Switch.Pint:input_type -> weir.v1.PintRequest
+	43, // 55: weir.v1.Switch.Fdb:input_type -> weir.v1.FdbRequest
+	44, // 56: weir.v1.Switch.Config:input_type -> weir.v1.ConfigRequest
+	8,  // 57: weir.v1.Switch.Acl:input_type -> weir.v1.AclRequest
+	9,  // 58: weir.v1.Switch.Routes:input_type -> weir.v1.RoutesRequest
+	10, // 59: weir.v1.Switch.Neighbours:input_type -> weir.v1.NeighboursRequest
+	11, // 60: weir.v1.Switch.Bonds:input_type -> weir.v1.BondsRequest
+	12, // 61: weir.v1.Switch.Lldp:input_type -> weir.v1.LldpRequest
+	13, // 62: weir.v1.Switch.Groups:input_type -> weir.v1.GroupsRequest
+	30, // 63: weir.v1.Admin.Set:input_type -> weir.v1.SetRequest
+	31, // 64: weir.v1.Admin.Reload:input_type -> weir.v1.ReloadRequest
+	34, // 65: weir.v1.Admin.Clear:input_type -> weir.v1.ClearRequest
+	36, // 66: weir.v1.Admin.Trace:input_type -> weir.v1.TraceRequest
+	40, // 67: weir.v1.Admin.Capture:input_type -> weir.v1.CaptureRequest
+	1,  // 68: weir.v1.Switch.Version:output_type -> weir.v1.VersionResponse
+	45, // 69: weir.v1.Switch.Report:output_type -> weir.v1.ReportResponse
+	46, // 70: weir.v1.Switch.Ports:output_type -> weir.v1.PortsResponse
+	47, // 71: weir.v1.Switch.Stages:output_type -> weir.v1.StagesResponse
+	48, // 72: weir.v1.Switch.Workers:output_type -> weir.v1.WorkersResponse
+	56, // 73: weir.v1.Switch.Metrics:output_type -> weir.v1.MetricsResponse
+	61, // 74: weir.v1.Switch.Pint:output_type -> weir.v1.PintReport
+	50, // 75: weir.v1.Switch.Fdb:output_type -> weir.v1.FdbResponse
+	49, // 76: weir.v1.Switch.Config:output_type -> weir.v1.ConfigResponse
+	14, // 77: weir.v1.Switch.Acl:output_type -> weir.v1.AclResponse
+	16, // 78: weir.v1.Switch.Routes:output_type -> weir.v1.RoutesResponse
+	24, // 79: weir.v1.Switch.Neighbours:output_type -> weir.v1.NeighboursResponse
+	26, // 80: weir.v1.Switch.Bonds:output_type -> weir.v1.BondsResponse
+	19, // 81: weir.v1.Switch.Lldp:output_type -> weir.v1.LldpResponse
+	20, // 82: weir.v1.Switch.Groups:output_type -> weir.v1.GroupsResponse
+	32, // 83: weir.v1.Admin.Set:output_type -> weir.v1.ChangeResponse
+	32, // 84: weir.v1.Admin.Reload:output_type -> weir.v1.ChangeResponse
+	35, // 85: weir.v1.Admin.Clear:output_type -> weir.v1.ClearResponse
+	37, // 86: weir.v1.Admin.Trace:output_type -> weir.v1.TraceResponse
+	41, // 87: weir.v1.Admin.Capture:output_type -> weir.v1.CaptureResponse
+	68, // [68:88] is the sub-list for method output_type
+	48, // [48:68] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_weir_proto_init() }
@@ -5241,7 +5582,7 @@ func file_weir_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weir_proto_rawDesc), len(file_weir_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   71,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -13,7 +13,7 @@ import (
 
 // The drop reasons of snooping.
 var (
-	reasonNoListener  = packet.Register("no_listener", "IGMP or MLD snooping: no other port listens to the packet's group, or has a multicast router")
+	reasonNotJoined   = packet.Register("not_joined", "IGMP or MLD snooping: no other port has joined the packet's group, or has a multicast router")
 	reasonRouterGuard = packet.Register("router_guard", "a query or a multicast router's message arrived on a port of router_guard")
 )
 
@@ -202,7 +202,7 @@ func (s *stage) sendGroup(b *packet.Batch, p *packet.Packet, from, vlan uint16, 
 	*o = *p
 	if last == packet.NoPort {
 		o.OutPort = packet.NoPort
-		b.Drop(o, reasonNoListener)
+		b.Drop(o, reasonNotJoined)
 		return
 	}
 	s.leave(b, o, last, vlan)
