@@ -70,9 +70,6 @@ func (m *membership) take(v6 bool, r *record, now, until int64) {
 	}
 	switch r.kind {
 	case isInclude, allowNew, toInclude:
-		if r.kind == toInclude && len(list) == 0 && m.version(now) == 1 {
-			return
-		}
 		each(v6, list, func(a Address) { m.set(a, until) })
 	case isExclude, toExclude:
 		m.becomeExclude(v6, r.kind, list, now, until)
