@@ -140,6 +140,7 @@ func TestConfigDump(t *testing.T) {
 		Static: []Static{{MAC: "02:00:00:00:00:01", VLAN: 3, Port: "p0"}},
 		Ports:  []Port{{Port: "p0", Trunk: []int{3, 4}, Native: 2}, {Port: "p1", Access: 3}},
 		Storms: []Storm{{Port: "p0", Broadcast: 100, Unknown: 7}}, StormBroadcast: 1, StormMulticast: 2, StormUnknown: 3,
+		Snooping: true, FloodUnregistered: true, GroupTable: 7, MulticastRouters: []string{"p1"}, RouterGuard: []string{"p0"}, FastLeave: []string{"p2"},
 	}
 	var text bytes.Buffer
 	if err := toml.NewEncoder(&text).Encode(want); err != nil {

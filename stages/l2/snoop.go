@@ -287,7 +287,7 @@ func (s *stage) explainGroup(b *packet.Batch, p *packet.Packet, vlan uint16) str
 	listeners := s.snoop.Look(vlan, group)
 	switch {
 	case listeners != nil:
-		return fmt.Sprintf("group, to listeners (%d ports) and multicast routers", len(listeners))
+		return "group, to listeners and multicast routers"
 	case s.snoop.flood || group.LinkScope(v6):
 		return "group without listeners, flooded"
 	}
