@@ -24,6 +24,11 @@ func BenchmarkProcess(b *testing.B) {
 		c.Ports = []Port{{Port: "p0", Trunk: []int{10}, Native: 1}, {Port: "p1", Trunk: []int{10}, Native: 1}}
 		benchmarkProcess(b, 10_000, c)
 	})
+	b.Run("stations=10000/snooping", func(b *testing.B) {
+		c := DefaultConfig()
+		c.Snooping = true
+		benchmarkProcess(b, 10_000, c)
+	})
 }
 
 func benchmarkProcess(b *testing.B, stations int, c Config) {
@@ -119,6 +124,36 @@ func BenchmarkFlood(b *testing.B) {
 		release(batch)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(packet.BatchSize/2*7), "ns/copy")
+}
+
+// BenchmarkGroup sends packets to groups of 1,000, each of which one port of eight has joined: what snooping costs of a packet that it does not copy.
+func BenchmarkGroup(b *testing.B) {
+	m := newModule(b, snoopConfig(), eight...)
+	m.Inline()
+	s, batch := m.Stage(0).(*stage), newBatch(b, 8*packet.BatchSize)
+	batch.Now = 1000 * second
+	goes(b, s, batch, 0, igmp(b, 0x11, "0.0.0.0"))
+	var template []packet.Packet
+	for i := range 1000 {
+		group := fmt.Sprintf("239.1.%d.%d", i/250, i%250)
+		goes(b, s, batch, uint16(1+i%7), igmp(b, 0x16, group))
+		template = append(template, *put(b, batch, 0, toGroup(b, group)))
+		batch.Reset()
+	}
+	batch.Now += 11 * second
+	next := 0
+	for b.Loop() {
+		for range packet.BatchSize {
+			*batch.Append() = template[next%len(template)]
+			next++
+		}
+		s.Process(batch)
+		if batch.Copied+batch.Dropped != 0 {
+			b.Fatalf("%d copies, %d drops", batch.Copied, batch.Dropped)
+		}
+		batch.Reset()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/packet.BatchSize, "ns/packet")
 }
 
 // stationMAC returns the address of station i, any of 2^24.
