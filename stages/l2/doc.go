@@ -48,10 +48,17 @@
 // the stage apply events at once, and time is Batch.Now alone, so that the
 // same packets give the same result.
 //
+// # Snooping
+//
+// With IGMP and MLD snooping (package snooping), the second pass, which floods, sends a packet to an IP group to the ports that have joined it. A
+// message of IGMP, MLD or PIM is read there, too: the worker copies it into a ring, and Run, the table's one writer, applies it. Other
+// packets pay nothing for it.
+//
 // # Reports
 //
-// Config keys: ageing, table_size, forward_link_local, bpdu_guard, loop_moves, guard_time, static, port, storm. Drop
-// reasons: vlan_filtered, tagged_on_access, same_port, no_member, link_local, no_headroom, storm, bpdu_guard, loop_guard.
+// Config keys: ageing, table_size, forward_link_local, bpdu_guard, loop_moves, guard_time, static, port, storm, snooping, flood_unregistered,
+// group_table, multicast_routers, router_guard, fast_leave. Drop reasons: vlan_filtered, tagged_on_access, same_port, no_member, link_local,
+// no_headroom, storm, bpdu_guard, loop_guard, not_joined, router_guard.
 // Copies of flooded packets that could not be made count as copies that were
 // dropped: no_frame, no_room.
 //

@@ -314,10 +314,10 @@ func (m *Module) DomainName(vlan uint16) string {
 
 // emitGroups reports the metrics of snooping. The caller has the lock.
 func (m *Module) emitGroups(emit func(pipeline.Metric)) {
-	if m.groups == nil {
-		return
+	var c snooping.Counters // without snooping all are zero
+	if m.groups != nil {
+		c = m.groups.Counters()
 	}
-	c := m.groups.Counters()
 	const messages = "messages of IGMP, MLD, PIM and multicast router discovery that were heard"
 	for _, k := range []struct {
 		kind string
