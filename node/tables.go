@@ -107,7 +107,7 @@ func (n *Node) Lldp() (*api.LldpResponse, bool) {
 
 // Groups returns what the bridge knows by IGMP and MLD snooping; false without.
 func (n *Node) Groups() (*api.GroupsResponse, bool) {
-	m, ok := moduleOf[*l2.Module](n.chain)
+	m, ok := moduleOf[*l2.Module](n.chain())
 	if !ok {
 		return nil, false
 	}
