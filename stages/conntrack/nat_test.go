@@ -451,7 +451,7 @@ func TestNATReload(t *testing.T) {
 	q := udpProbe(0, "10.0.0.1:1111", "198.51.100.7:53")
 	kept := udpProbe(2, "10.0.1.1:1111", "198.51.100.7:53")
 	out, keptOut := outsidePort(t, r, q), outsidePort(t, r, kept)
-	c.SNAT = append([]SNAT{{Ports: []string{"p0"}, Addresses: []string{"203.0.113.9"}}}, c.SNAT...)
+	c.SNAT = append([]SNAT{{Ports: []string{"p0"}, Src: "10.0.0.0/8", Addresses: []string{"203.0.113.9"}}}, c.SNAT...)
 	r.reload(t, c)
 	runNAT(t, r,
 		natStep{"an answer to what is translated otherwise now", udpProbe(1, "198.51.100.7:53", out), "ct_denied"},
@@ -461,6 +461,9 @@ func TestNATReload(t *testing.T) {
 		t.Errorf("after the change: %s", a)
 	}
 	checkNAT(t, r)
+	if testWorkers > 1 {
+		return // without rules connections have other homes, and begin anew there
+	}
 	c.SNAT = nil
 	r.reload(t, c)
 	runNAT(t, r, natStep{"without rules", kept, "ct_denied"}, natStep{"and anew", kept, "10.0.1.1:1111 > 198.51.100.7:53 proto 17"})

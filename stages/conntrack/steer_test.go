@@ -31,7 +31,7 @@ func TestWorkers(t *testing.T) {
 			for name, f := range map[string]func(*testing.T){
 				"TCP": TestTCP, "UDP": TestUDPAndOthers, "ICMP": TestICMP, "fragments": TestFragments, "reload": TestRulesAndReload, "zones": TestZones,
 				"strict": TestStrictAndInvalid, "unparsed": TestUnparsed, "SNAT": TestSNAT, "NAT errors": TestNATErrors, "DNAT": TestDNATAndHairpin,
-				"NAT fragments": TestNATFragments,
+				"NAT fragments": TestNATFragments, "NAT reload": TestNATReload,
 			} {
 				t.Run(name, f)
 			}
