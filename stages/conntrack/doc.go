@@ -38,8 +38,8 @@
 //
 // # Workers
 //
-// Each worker has a table, port blocks and fragments of its own; they share nothing. A packet's home, the worker that has its connection, follows
-// from its key and the rules, also behind a translation: see steer.go. The worker that receives a packet hands it over to its home in front of the stage.
+// Each worker has its table, port blocks and fragments; workers share nothing. A packet's home, the worker that has its connection, follows
+// from its key and the rules, on either side of a translation: see steer.go. The worker that receives a packet hands it over to its home in front of the stage.
 // Limits are divided evenly.
 //
 // # Reports

@@ -13,11 +13,11 @@ import (
 // the key on either side of a translation:
 //
 //	an end is an outside address and a port that snat gives out   the worker that owns the port's block
-//	one end is a service of dnat, before or behind translation    by the address of the other end, the client's
+//	one end is a service of dnat, before or after translation     by the address of the other end, the client's
 //	one end is in src of a snat rule                              by that address, so that it has the same outside ports for all
 //	all others                                                    by both addresses and ports
 //
-// A worker takes blocks of its own alone for the connections that it is the home of. What snat does to a packet does not depend on the rules' ports and
+// For the connections that it is the home of, a worker takes the blocks that it owns. What snat does to a packet does not depend on the rules' ports and
 // exemptions here: these decide about a connection's translation, not about its home.
 //
 // By addresses and ports means the hash that NICs compute for RSS (Toeplitz) under the key 6d:5a, repeated, which is the same in both directions, and
@@ -167,11 +167,11 @@ func (v *steering) addNAT(n *natSettings, workers int, errs *faults) {
 			v.services = append(v.services, service{blockOf(r.dst), ports})
 		}
 		for _, b := range r.backends {
-			behind := ports
+			after := ports
 			if port := uint16(b); port != 0 {
-				behind.low, behind.high = port, port
+				after.low, after.high = port, port
 			}
-			of(uint32(b >> 16)).add(behind)
+			of(uint32(b >> 16)).add(after)
 		}
 	}
 	v.slots = make([]int32, 1<<bits.Len(uint(2*len(v.marks))))
