@@ -17,8 +17,8 @@ import (
 //	one end is in src of a snat rule                              by that address, so that it has the same outside ports for all
 //	all others                                                    by both addresses and ports
 //
-// For the connections that it is the home of, a worker takes the blocks that it owns. What snat does to a packet does not depend on the rules' ports and
-// exemptions here: these decide about a connection's translation, not about its home.
+// For the connections that it is the home of, a worker takes the blocks that it owns. The rules' ports and exemptions
+// decide whether a connection is translated, and say nothing about its home.
 //
 // By addresses and ports means the hash that NICs compute for RSS (Toeplitz) under the key 6d:5a, repeated, which is the same in both directions, and
 // of its lowest 7 bits the remainder by the number of workers: a device that is set so delivers packets at home.
