@@ -143,18 +143,14 @@ func (m *Module) Flush() int {
 // FollowPorts implements pipeline.PortFollower: what was learned on a port that is down is forgotten, so its stations
 // are looked for on all others. The events that workers sent before come first, or they would be learned again.
 func (m *Module) FollowPorts(ports []pipeline.Port) {
-	if m.inline || !slices.ContainsFunc(ports, func(p pipeline.Port) bool { return p.Down }) {
+	if m.inline {
 		return
 	}
-	m.write()
-	m.flush(func(_, port uint16) bool { return int(port) < len(ports) && ports[port].Down })
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := range ports {
-		if m.groups != nil && ports[i].Down {
-			m.groups.PortDown(uint16(i), clockTAI())
-		}
+	if slices.ContainsFunc(ports, func(p pipeline.Port) bool { return p.Down }) {
+		m.write()
+		m.flush(func(_, port uint16) bool { return int(port) < len(ports) && ports[port].Down })
 	}
+	m.followPorts(ports)
 }
 
 // FlushPort forgets the addresses learned on a port.

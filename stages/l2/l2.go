@@ -48,6 +48,7 @@ type Module struct {
 	gone      goneCounters // of stages that are no more
 	guards    guards
 	groups    *snooping.Table // nil without snooping; the writer's, as the table is
+	down      []bool          // by port, as of FollowPorts
 	inlineNow int64           // inline: ns of CLOCK_TAI
 }
 

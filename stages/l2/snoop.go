@@ -89,6 +89,14 @@ func (m *Module) newSnooper(c *Config, p *plan, ports []portVLANs) *snooper {
 	m.groups.Configure(c.GroupTable, p.snoop.ports, func(vlan, port uint16) bool {
 		return int(port) < len(ports) && (ports[port].has(vlan) || ports[port].blocked != 0)
 	}, m.groupsNow())
+	// Hosts of a port that has come, or carries a VLAN more than before, have reported elsewhere.
+	if old := m.settings.Load(); old != nil {
+		for i := range ports {
+			if i >= len(old.ports) || ports[i].gains(&old.ports[i]) {
+				m.groups.Widen(uint16(i), m.groupsNow())
+			}
+		}
+	}
 	for _, s := range m.stages {
 		s.giveRing()
 	}
@@ -125,10 +133,32 @@ func (m *Module) takeGroups(now int64) (n int) {
 	return n
 }
 
+// followPorts has what is known of groups follow the links: what was said on a port that is down is forgotten, and one that is up again gets all groups,
+// as its hosts may not notice that it was down.
+func (m *Module) followPorts(ports []pipeline.Port) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for len(m.down) < len(ports) {
+		m.down = append(m.down, false)
+	}
+	now := m.groupsNow()
+	for i := range ports {
+		down := ports[i].Down
+		switch {
+		case m.groups == nil:
+		case down:
+			m.groups.PortDown(uint16(i), now)
+		case m.down[i]:
+			m.groups.Widen(uint16(i), now)
+		}
+		m.down[i] = down
+	}
+}
+
 // floodGroup appends a packet to a group, as floodOne does, to the ports that want it. It reports false if that is all of the VLAN.
 func (s *stage) floodGroup(b *packet.Batch, p *packet.Packet, from, vlan uint16, originals int) bool {
-	if !p.Flags.Has(packet.FlagIP) {
-		return false
+	if !p.Flags.Has(packet.FlagIP) || p.Flags.Has(packet.FlagQinQ) || p.Flags.Has(packet.FlagVLAN) && s.ports[from].opaque {
+		return false // not IP, or of a VLAN that is not the bridge's, of which no querier is known
 	}
 	v6, ip := p.Flags.Has(packet.FlagIPv6), b.Data(p)[p.L3:]
 	mac := [6]byte(b.Mem[p.Addr:])
@@ -256,7 +286,7 @@ func (s *stage) takeMessage(port uint16) bool {
 // explainGroup says how a packet to a group was forwarded.
 func (s *stage) explainGroup(b *packet.Batch, p *packet.Packet, vlan uint16) string {
 	const flooded = "group, flooded"
-	if s.snoop == nil || !p.Flags.Has(packet.FlagIP) {
+	if s.snoop == nil || !p.Flags.Has(packet.FlagIP) || p.Flags.Has(packet.FlagQinQ) || p.Flags.Has(packet.FlagVLAN) && s.ports[p.InPort].opaque {
 		return flooded
 	}
 	v6, ip, mac := p.Flags.Has(packet.FlagIPv6), b.Data(p)[p.L3:], [6]byte(b.Mem[p.Addr:])

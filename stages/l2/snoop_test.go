@@ -144,6 +144,10 @@ func TestSnoopRun(t *testing.T) {
 	if got := goes(t, s, b, 0, toGroup(t, "239.1.1.1")); got != "not_joined" {
 		t.Errorf("with p1 down: %s", got)
 	}
+	m.FollowPorts(m.env.Ports)
+	if got := goes(t, s, b, 0, toGroup(t, "239.1.1.1")); got != "1" {
+		t.Errorf("with p1 up again, whose hosts may not know: %s", got)
+	}
 }
 
 // TestSnoopShare: a port that sends messages without end fills its own share of the ring, and gets all groups.
@@ -214,6 +218,11 @@ func TestSnoopChange(t *testing.T) {
 	change(t, m, c)
 	if got := goes(t, s, b, 2, toGroup(t, "239.1.1.1")); got != "0 3" {
 		t.Errorf("with p1 in another VLAN: %s", got)
+	}
+	c.Ports = nil
+	change(t, m, c)
+	if got := goes(t, s, b, 2, toGroup(t, "239.1.1.9")); got != "0 1 3" { // its hosts have reported elsewhere
+		t.Errorf("with p1 back in the VLAN: %s", got)
 	}
 	c.RouterGuard = []string{"p0"}
 	change(t, m, c)
@@ -405,5 +414,54 @@ func TestSnoopFaults(t *testing.T) {
 		if err := c.Validate([]string{"p0"}); err == nil || err.Error() != tt.want {
 			t.Errorf("got %v, want %s", err, tt.want)
 		}
+	}
+}
+
+// TestSnoopTags: what is of VLANs that are not the bridge's is flooded, and says nothing: no querier is known of them.
+func TestSnoopTags(t *testing.T) {
+	c := snoopConfig()
+	c.Domains = []Domain{{Name: "customer", Ports: []string{"p0", "p1", "p2"}, Tagged: true}}
+	m := newModule(t, c, "p0", "p1", "p2", "p3")
+	m.Inline()
+	s, b := m.Stage(0).(*stage), newBatch(t, 64)
+	b.Now = 1000 * second
+	tagged := func(data []byte) []byte { return slices.Concat(data[:12], []byte{0x81, 0, 0, 7}, data[12:]) }
+	goes(t, s, b, 0, igmp(t, 0x11, "0.0.0.0"))
+	goes(t, s, b, 1, tagged(igmp(t, 0x16, "239.1.1.1")))
+	b.Now += 11 * second
+	for _, step := range []struct {
+		data []byte
+		want string
+	}{
+		{toGroup(t, "239.1.1.1"), "0"},
+		{tagged(toGroup(t, "239.1.1.1")), "0 1"},
+		{tagged(igmp(t, 0x16, "239.1.1.1")), "0 1"},
+	} {
+		if got := goes(t, s, b, 2, step.data); got != step.want {
+			t.Errorf("% x leaves by %s, want %s", step.data[12:18], got, step.want)
+		}
+	}
+	if all, _, _ := m.Memberships(b.Now); len(all) != 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// TestSnoopRenumbered: a domain that takes over another one's number does not take over its querier.
+func TestSnoopRenumbered(t *testing.T) {
+	c := snoopConfig()
+	c.Domains = []Domain{{Name: "blue", Ports: []string{"p0", "p1"}}}
+	m := newModule(t, c, "p0", "p1", "p2", "p3", "p4")
+	s, b := m.Stage(0).(*stage), newBatch(t, 64)
+	b.Now = clockTAI()
+	goes(t, s, b, 0, igmp(t, 0x11, "0.0.0.0"))
+	m.write()
+	b.Now += 11 * second
+	if got := goes(t, s, b, 1, toGroup(t, "239.1.1.1")); got != "0" {
+		t.Errorf("with a querier: %s", got)
+	}
+	c.Domains = []Domain{{Name: "green", Ports: []string{"p2", "p3", "p4"}}}
+	change(t, m, c)
+	if got := goes(t, s, b, 3, toGroup(t, "239.1.1.1")); got != "2 4" {
+		t.Errorf("in a domain without querier: %s", got)
 	}
 }

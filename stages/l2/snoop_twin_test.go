@@ -27,6 +27,7 @@ type message struct {
 	suppress   bool
 	robustness int
 	interval   time.Duration
+	in         int // the port where it was heard
 }
 
 type groupRecord struct {
@@ -123,7 +124,8 @@ func (w *groupTwin) receive(in, vlan int, m *message, now int64) (out []int, rea
 		if slices.Contains(w.config.RouterGuard, w.ports[in]) {
 			return nil, reasonRouterGuard
 		}
-		d.routers[in] = now + int64(255*time.Second)
+		d.routers[in] = max(d.routers[in], now+int64(255*time.Second))
+		m.in = in
 		if m.kind == "query" {
 			w.query(d, vlan, m, now)
 		}
@@ -192,6 +194,7 @@ func (w *groupTwin) query(d *groupDomain, vlan int, m *message, now int64) {
 		d.from = now + int64(min(m.maxDelay, 255*time.Second))
 	}
 	d.until = max(d.until, now+int64(present))
+	d.routers[m.in] = max(d.routers[m.in], now+int64(present))
 	beaten := !d.querier.IsValid() || d.querierEnds <= now || m.src == d.querier
 	if !m.src.IsUnspecified() && d.querier.IsValid() {
 		beaten = beaten || d.querier.IsUnspecified() || m.src.Less(d.querier)

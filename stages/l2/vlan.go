@@ -44,6 +44,16 @@ func (v *portVLANs) has(vlan uint16) bool {
 	return v.member[vlan/64]>>(vlan%64)&1 != 0
 }
 
+// gains reports whether the port carries a VLAN that another one does not.
+func (v *portVLANs) gains(old *portVLANs) bool {
+	for i := range v.member {
+		if v.member[i]&^old.member[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 func (v *portVLANs) add(vlan uint16) { v.member[vlan/64] |= 1 << (vlan % 64) }
 
 // count is how many VLANs the port carries.

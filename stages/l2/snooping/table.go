@@ -207,6 +207,9 @@ func (t *Table) Configure(limit int, ports Ports, carries func(vlan, port uint16
 				delete(d.routers, port)
 			}
 		}
+		if !carries(k.vlan, d.querier.port) { // the VLAN's number may be another domain's now
+			d.until, d.querier.until = now, now
+		}
 	}
 	for t.limit = limit; t.used > t.limit; {
 		t.displace(t.most(0), now)
@@ -256,7 +259,7 @@ func (t *Table) Take(e *Event) {
 		}
 	case Router:
 		t.count.Routers++
-		t.markRouter(e, d)
+		t.markRouter(e, d, querierInterval)
 	}
 }
 
@@ -269,9 +272,10 @@ func (t *Table) domain(k domainKey) *domain {
 	return d
 }
 
-func (t *Table) markRouter(e *Event, d *domain) {
+// markRouter notes that a multicast router is where a message came from, for so long at least.
+func (t *Table) markRouter(e *Event, d *domain, interval int64) {
 	_, known := d.routers[e.Port]
-	d.routers[e.Port] = e.At + querierInterval
+	d.routers[e.Port] = max(d.routers[e.Port], e.At+interval)
 	if !known {
 		t.publishView(domainKey{e.VLAN, e.V6}, d, e.At)
 	}
@@ -280,8 +284,8 @@ func (t *Table) markRouter(e *Event, d *domain) {
 // takeQuery notes where a querier is, and lowers the timers of what it asks for.
 func (t *Table) takeQuery(e *Event, d *domain, body []byte) {
 	q := readQuery(e.V6, body)
-	t.markRouter(e, d)
 	if q.group != (Address{}) {
+		t.markRouter(e, d, querierInterval)
 		t.lower(e, &q)
 		return
 	}
@@ -297,6 +301,7 @@ func (t *Table) takeQuery(e *Event, d *domain, body []byte) {
 	}
 	present := min(max(robustness*interval+int64(q.maxDelay)/2, querierInterval), maxQuerierInterval)
 	d.until = max(d.until, e.At+present)
+	t.markRouter(e, d, present)
 	// The lowest address is elected; one of zero is a switch's, which is in no election.
 	old := &d.querier
 	if zero := (Address{}); old.until <= e.At || e.Source == old.address || e.Source != zero && (old.address == zero || e.Source.less(old.address)) {

@@ -29,6 +29,13 @@ func (t *Table) displace(port uint16, now int64) {
 	t.giveAll(port, now)
 }
 
+// Widen has a port get the packets of all groups for as long as its hosts may take to report anew: they may have joined some without its notice.
+func (t *Table) Widen(port uint16, now int64) {
+	if int(port) < len(t.ports) {
+		t.giveAll(port, now)
+	}
+}
+
 // giveAll has a port get the packets of all groups, until its hosts have said anew which ones they want.
 func (t *Table) giveAll(port uint16, now int64) {
 	p := t.ports[port]
