@@ -271,7 +271,7 @@ func join(t *testing.T, h *netnstest.Host, group, source string) net.PacketConn 
 	return c
 }
 
-// sequence numbers the packets of reached.
+// groupSequence numbers the packets of reached.
 var groupSequence uint32
 
 // reached sends a packet to a group from the host of a port, and then a broadcast behind it, and returns to which others the first one came.
