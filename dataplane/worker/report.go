@@ -172,7 +172,7 @@ func (w *Worker) report() WorkerReport {
 		cpu = max(clock.Thread(w.thread), 0)
 	}
 	return WorkerReport{
-		ID: w.id, Core: w.core, Thread: w.thread, Queues: w.names, LoopCounters: w.loop, FreeFrames: w.cache.Len(),
+		ID: w.id, Core: w.core, Thread: w.thread, Queues: slices.Clone(w.names), LoopCounters: w.loop, FreeFrames: w.cache.Len(),
 		CPUNs: uint64(cpu),
 	}
 }
