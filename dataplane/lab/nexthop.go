@@ -26,6 +26,11 @@ func routed(from, to *Host) bool {
 	return len(from.Gateway) > 0
 }
 
+// OnLink reports whether a host sends to an address without a router: it is of a network of the host.
+func (h *Host) OnLink(to netip.Addr) bool {
+	return slices.ContainsFunc(h.prefixes(), func(p netip.Prefix) bool { return p.Contains(to) })
+}
+
 // nextHop is the MAC address that the source's frames go to: the sink's, or that of the source's router.
 func (l *load) nextHop(source net.HardwareAddr) (net.HardwareAddr, error) {
 	if !l.routed {

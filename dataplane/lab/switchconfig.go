@@ -178,23 +178,46 @@ func (c *Config) FlowTarget(target netip.Addr) *Host {
 
 // Path names the switches between two hosts, by the links; nil: these leave a choice, or do not join the hosts.
 func (c *Config) Path(from, to *Host) []string {
+	if path := c.between(from.Name, to.Name, false); len(path) > 0 {
+		return path
+	}
+	return c.between(from.Name, to.Name, true)
+}
+
+// Bridged names the switches between two nodes, these excluded, on a way over bridges alone: what routes and does not bridge is not passed. known: there is
+// one such way, which may pass no switch.
+func (c *Config) Bridged(from, to string) (path []string, known bool) {
+	path = c.between(from, to, false)
+	if path == nil {
+		return nil, false
+	}
+	return slices.DeleteFunc(path, func(name string) bool { return name == from || name == to }), true
+}
+
+// between names the switches on the way from one node to another, both included if they are switches, over links that pass no node twice; nil: there is none, or the
+// links leave a choice. Several cables between the same switches, as of a bond, are one way. all: switches that do not bridge are passed, too.
+func (c *Config) between(from, to string, all bool) []string {
 	var paths [][]string
-	been := map[string]bool{from.Name: true}
-	// walk collects the paths over links that pass no node twice, up to two of them. Bridges and relays are not named.
+	been := map[string]bool{from: true}
+	// walk collects the different paths, up to two of them. Bridges and relays are not named.
 	var walk func(at string, path []string)
 	walk = func(at string, path []string) {
-		if at == to.Name {
-			paths = append(paths, slices.Clone(path))
-			return
+		if i := slices.IndexFunc(c.Switches, func(s Switch) bool { return s.Name == at }); i >= 0 {
+			if path = append(path[:len(path):len(path)], at); at != from && at != to && !all && !c.Switches[i].bridges() {
+				return
+			}
 		}
-		if slices.ContainsFunc(c.Switches, func(s Switch) bool { return s.Name == at }) {
-			path = append(path[:len(path):len(path)], at)
+		if at == to {
+			if !slices.ContainsFunc(paths, func(p []string) bool { return slices.Equal(p, path) }) {
+				paths = append(paths, append([]string{}, path...))
+			}
+			return
 		}
 		for _, l := range c.Links {
 			for end := range l.Endpoints {
 				node, _ := splitEndpoint(l.Endpoints[end])
 				next, _ := splitEndpoint(l.Endpoints[1-end])
-				if node != at || been[next] || len(paths) > 1 || c.host(next) != nil && next != to.Name {
+				if node != at || been[next] || len(paths) > 1 || c.host(next) != nil && next != to {
 					continue
 				}
 				been[next] = true
@@ -203,10 +226,16 @@ func (c *Config) Path(from, to *Host) []string {
 			}
 		}
 	}
-	if walk(from.Name, nil); len(paths) != 1 {
+	if walk(from, nil); len(paths) != 1 {
 		return nil
 	}
 	return paths[0]
+}
+
+// bridges reports whether a switch passes packets on that are not for its own MAC address.
+func (s *Switch) bridges() bool {
+	main, _ := s.Config["switch"].(map[string]any)
+	return !(slices.Contains(s.Graph, "l3") || usesStage(main, "l3")) || slices.Contains(s.Graph, "l2") || usesStage(main, "l2")
 }
 
 // flowTargets are the addresses that flows for the n-th host go to.

@@ -24,19 +24,35 @@ type Paths struct {
 
 	lab     *lab.Config
 	routers map[uint32]*router
-	owner   map[netip.Addr]uint32 // router by its own address
+	owner   map[netip.Addr]owner // by a router's own address
 	byLinks map[[2]*lab.Host][]uint32
+	ids     map[string]uint32      // of switches
+	bridged map[[2]string][]uint32 // switches between two nodes, on the one way over bridges
+}
+
+// owner is the router that has an address, and in which of its tables packets to it are looked up.
+type owner struct {
+	id  uint32
+	vrf string
 }
 
 type router struct {
-	own    []netip.Prefix
+	name   string
+	own    []network
 	routes []route
 
 	perPacket bool // ECMP spreads each flow
 }
 
+// network is on an interface of a router.
+type network struct {
+	prefix netip.Prefix
+	vrf    string
+}
+
 type route struct {
 	prefix netip.Prefix
+	vrf    string
 	via    []netip.Addr // a gateway appears once per unit of its weight; none: the network is on a port
 }
 
@@ -80,20 +96,21 @@ func New(c *lab.Config) (*Paths, error) {
 	if err := Common(c, switches); err != nil {
 		return nil, err
 	}
-	p := &Paths{Switches: switches, lab: c, routers: map[uint32]*router{}, owner: map[netip.Addr]uint32{}, byLinks: map[[2]*lab.Host][]uint32{}}
-	ids := map[string]uint32{}
+	p := &Paths{Switches: switches, lab: c, routers: map[uint32]*router{}, owner: map[netip.Addr]owner{}, byLinks: map[[2]*lab.Host][]uint32{},
+		ids: map[string]uint32{}, bridged: map[[2]string][]uint32{}}
 	for i, sw := range switches {
 		p.Seed, p.Family = seedOf(sw), sw.Switch.Hash
 		if routing, ok := sw.Stages["l3"].(*l3.Config); ok {
-			p.addRouter(sw.Switch.ID, routing)
+			p.addRouter(c.Switches[i].Name, sw.Switch.ID, routing)
 		}
-		ids[c.Switches[i].Name] = sw.Switch.ID
+		p.ids[c.Switches[i].Name] = sw.Switch.ID
 	}
+	p.addBridged()
 	for i := range c.Hosts {
 		for k := range c.Hosts {
 			if from, to := &c.Hosts[i], &c.Hosts[k]; from != to {
 				for _, name := range c.Path(from, to) {
-					p.byLinks[[2]*lab.Host{from, to}] = append(p.byLinks[[2]*lab.Host{from, to}], ids[name])
+					p.byLinks[[2]*lab.Host{from, to}] = append(p.byLinks[[2]*lab.Host{from, to}], p.ids[name])
 				}
 			}
 		}
@@ -134,17 +151,17 @@ func (p *Paths) Names() map[uint32]string {
 }
 
 // addRouter takes the configuration of a router, which config.Parse has validated.
-func (p *Paths) addRouter(id uint32, c *l3.Config) {
-	r := &router{perPacket: c.ECMP == l3.ECMPPacket}
+func (p *Paths) addRouter(name string, id uint32, c *l3.Config) {
+	r := &router{name: name, perPacket: c.ECMP == l3.ECMPPacket}
 	for _, i := range c.Interfaces {
 		for _, a := range i.Addresses {
 			own := netip.MustParsePrefix(a)
-			r.own = append(r.own, own)
-			p.owner[own.Addr()] = id
+			r.own = append(r.own, network{own, i.VRF})
+			p.owner[own.Addr()] = owner{id, i.VRF}
 		}
 	}
 	for _, configured := range c.Routes {
-		to := route{prefix: netip.MustParsePrefix(configured.Prefix)}
+		to := route{prefix: netip.MustParsePrefix(configured.Prefix), vrf: configured.VRF}
 		for i, via := range configured.Via {
 			gateway, weight := netip.MustParseAddr(via).WithZone(""), 1
 			if configured.Weights != nil {
@@ -157,6 +174,28 @@ func (p *Paths) addRouter(id uint32, c *l3.Config) {
 		r.routes = append(r.routes, to)
 	}
 	p.routers[id] = r
+}
+
+// addBridged finds the ways over bridges from each host and router to each other one.
+func (p *Paths) addBridged() {
+	var nodes []string
+	for i := range p.lab.Hosts {
+		nodes = append(nodes, p.lab.Hosts[i].Name)
+	}
+	for _, r := range p.routers {
+		nodes = append(nodes, r.name)
+	}
+	for _, from := range nodes {
+		for _, to := range nodes {
+			names, known := p.lab.Bridged(from, to)
+			if from == to || !known {
+				continue
+			}
+			for _, name := range names {
+				p.bridged[[2]string{from, to}] = append(p.bridged[[2]string{from, to}], p.ids[name])
+			}
+		}
+	}
 }
 
 // Path implements query.Paths: routes and links do not change while a lab runs.
@@ -174,45 +213,58 @@ func (p *Paths) Of(flow query.Key) []uint32 {
 	return p.byLinks[[2]*lab.Host{source, p.lab.FlowTarget(flow.DstAddr())}]
 }
 
-// byRoutes follows the longest prefixes from the source's gateway on.
+// byRoutes follows the longest prefixes from the source's gateway on, and between routers the way over bridges. What is for a network of the source
+// itself passes no router.
 func (p *Paths) byRoutes(source *lab.Host, flow query.Key) (path []uint32) {
 	gateway := source.Gateway
 	if flow.Version == 6 && source.Gateway6 != "" {
 		gateway = source.Gateway6
 	}
 	next, err := netip.ParseAddr(gateway)
-	if err != nil {
+	if source.OnLink(flow.DstAddr()) {
+		if _, ok := p.owner[flow.DstAddr()]; !ok {
+			return nil
+		}
+		next = flow.DstAddr()
+	} else if err != nil {
 		return nil
+	}
+	at := source.Name
+	target := ""
+	if host := p.lab.FlowTarget(flow.DstAddr()); host != nil {
+		target = host.Name
 	}
 	flowHash := uint32(query.Hash(p.Family, flow, p.Seed))
 	for len(path) < maxHops {
-		id, ok := p.owner[next]
-		if !ok {
-			return path // next is a host
+		to, ok := p.owner[next]
+		if !ok { // next is a host
+			return append(path, p.bridged[[2]string{at, target}]...)
 		}
-		path = append(path, id)
-		via := p.routers[id].via(flow.DstAddr())
+		router := p.routers[to.id]
+		path = append(append(path, p.bridged[[2]string{at, router.name}]...), to.id)
+		at = router.name
+		via := router.via(to.vrf, flow.DstAddr())
 		switch {
 		case len(via) == 0:
-			return path
-		case len(via) > 1 && p.routers[id].perPacket:
+			return append(path, p.bridged[[2]string{at, target}]...)
+		case len(via) > 1 && router.perPacket:
 			return nil // there is no one path
 		}
-		next = via[l3.Pick(p.Family, flowHash, id, len(via))]
+		next = via[l3.Pick(p.Family, flowHash, to.id, len(via))]
 	}
 	return nil
 }
 
-// via are the gateways towards a destination; none: the destination is on a port, or there is no route.
-func (r *router) via(dst netip.Addr) []netip.Addr {
+// via are the gateways towards a destination by the table of a VRF; none: the destination is on a port, or there is no route.
+func (r *router) via(vrf string, dst netip.Addr) []netip.Addr {
 	best := route{}
 	for _, to := range r.routes {
-		if to.prefix.Contains(dst) && (!best.prefix.IsValid() || to.prefix.Bits() > best.prefix.Bits()) {
+		if to.vrf == vrf && to.prefix.Contains(dst) && (!best.prefix.IsValid() || to.prefix.Bits() > best.prefix.Bits()) {
 			best = to
 		}
 	}
 	for _, own := range r.own {
-		if own.Masked().Contains(dst) && own.Bits() >= best.prefix.Bits() {
+		if own.vrf == vrf && own.prefix.Masked().Contains(dst) && own.prefix.Bits() >= best.prefix.Bits() {
 			return nil
 		}
 	}

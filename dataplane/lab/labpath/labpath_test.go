@@ -58,11 +58,13 @@ func TestPathByLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, second := range []bool{false, true} {
-		if second { // a second cable leaves a choice
-			c.Links = append(c.Links, lab.Link{Endpoints: []string{"s1:p9", "s2:p9"}})
-			for i := range c.Switches {
-				c.Switches[i].Graph = []string{"parse", "l2"}
-			}
+		c.Links = append(c.Links, lab.Link{Endpoints: []string{"s1:p9", "s2:p9"}}) // of a bond: the switches are the same
+		if second {                                                                // a way by a third switch leaves a choice
+			c.Switches = append(c.Switches, lab.Switch{Name: "s3"})
+			c.Links = append(c.Links, lab.Link{Endpoints: []string{"s1:p8", "s3:p0"}}, lab.Link{Endpoints: []string{"s3:p1", "s2:p8"}})
+		}
+		for i := range c.Switches {
+			c.Switches[i].Graph = []string{"parse", "l2"}
 		}
 		p, err := labpath.New(c)
 		if err != nil {
@@ -85,6 +87,105 @@ func TestPathByLinks(t *testing.T) {
 			if got := pathOf(t, p, flow); !slices.Equal(got, want) {
 				t.Errorf("two paths: %t, %s: %v, want %v", second, flow, got, want)
 			}
+		}
+	}
+}
+
+// overlay is two hypervisors, each with a bridge and a router of a tenant, joined by a bond and by a router outside. The first has blue's router, the second red's.
+const overlay = `
+[[host]]
+name = "blue1"
+addresses = ["10.1.0.1/24"]
+gateway = "10.1.0.254"
+[[host]]
+name = "blue2"
+addresses = ["10.1.0.2/24"]
+gateway = "10.1.0.254"
+[[host]]
+name = "blue3"
+addresses = ["10.1.1.3/24"]
+gateway = "10.1.1.254"
+[[switch]]
+name = "hv1"
+graph = ["parse", "l2", "l3", "irb"]
+[[switch.config.port]]
+name = "irb0"
+driver = "irb"
+[[switch.config.port]]
+name = "irb1"
+driver = "irb"
+[[switch.config.stages.l2.domain]]
+name = "0"
+ports = ["b1", "up1", "irb0"]
+[[switch.config.stages.l2.domain]]
+name = "1"
+ports = ["up2", "irb1"]
+[[switch.config.stages.l3.vrf]]
+name = "blue"
+[[switch.config.stages.l3.interface]]
+port = "irb0"
+vrf = "blue"
+addresses = ["10.1.0.254/24"]
+[[switch.config.stages.l3.interface]]
+port = "irb1"
+vrf = "blue"
+addresses = ["10.1.1.254/24"]
+[[switch.config.stages.l3.interface]]
+port = "ext"
+addresses = ["10.1.1.1/24"]
+[[switch.config.stages.l3.route]]
+prefix = "10.1.1.0/25"
+via = ["10.1.1.77"]
+[[switch]]
+name = "hv2"
+graph = ["parse", "l2"]
+[[switch]]
+name = "edge"
+graph = ["parse", "l3"]
+[[switch.config.stages.l3.interface]]
+port = "hv1"
+addresses = ["192.0.2.1/24"]
+[[switch.config.stages.l3.interface]]
+port = "hv2"
+addresses = ["198.51.100.1/24"]
+[[link]]
+endpoints = ["blue1", "hv1:b1"]
+[[link]]
+endpoints = ["blue2", "hv2:b2"]
+[[link]]
+endpoints = ["blue3", "hv2:b3"]
+[[link]]
+endpoints = ["hv1:up1", "hv2:up1"]
+[[link]]
+endpoints = ["hv1:up2", "hv2:up2"]
+delay = "1ms"
+[[link]]
+endpoints = ["hv1:ext", "edge:hv1"]
+[[link]]
+endpoints = ["hv2:ext", "edge:hv2"]
+`
+
+// TestPathOfOverlay: hosts of one network reach each other without their router, over a bond's cables and around a switch that does not bridge; those of
+// two networks by the router, wherever it is, and by its VRF's routes alone.
+func TestPathOfOverlay(t *testing.T) {
+	c, err := lab.Parse(overlay, "overlay")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := labpath.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for flow, want := range map[string][]uint32{
+		"10.1.0.1:7 > 10.1.0.2:8 udp":   {1, 2},
+		"10.1.0.2:7 > 10.1.0.1:8 udp":   {2, 1},
+		"10.1.0.1:7 > 10.1.1.3:8 udp":   {1, 2},
+		"10.1.0.2:7 > 10.1.1.3:8 udp":   {2, 1, 2},
+		"10.1.1.3:7 > 10.1.0.1:8 udp":   {2, 1},
+		"10.1.0.2:7 > 10.1.0.254:8 udp": {2, 1},
+	} {
+		if got := pathOf(t, p, flow); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", flow, got, want)
 		}
 	}
 }
