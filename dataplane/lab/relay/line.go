@@ -61,12 +61,30 @@ func newLine(c *Config, direction int) *line {
 	return &line{config: c, classes: c.all(), rest: flowCount{class: len(c.Classes)}, seed: hash.Uint64(c.Seed, uint64(direction)), flows: map[flowKey]*flowCount{}}
 }
 
-// parseFlow reads the flow of an Ethernet frame, which may have a shim of PINT's;
-// false: it is no TCP or UDP over IPv4, or a later fragment.
+// portVXLAN is the UDP port of VXLAN (RFC 7348), behind whose 8 bytes is an Ethernet frame.
+const (
+	portVXLAN   = 4789
+	vxlanHeader = 8
+	udpHeader   = 8
+)
+
+// parseFlow reads the flow of an Ethernet frame, which may have a shim of PINT's; of a packet in VXLAN the inner one.
+// False: it is no TCP or UDP over IPv4, or a later fragment.
 func parseFlow(frame []byte) (k flowKey, ok bool) {
+	k, inner, ok := parsePlain(frame)
+	if ok && k.proto == protoUDP && k.dstPort == portVXLAN && len(inner) > udpHeader+vxlanHeader {
+		if in, _, ok := parsePlain(inner[udpHeader+vxlanHeader:]); ok {
+			return in, true
+		}
+	}
+	return k, ok
+}
+
+// parsePlain reads the flow of an Ethernet frame, and what is behind its IP header.
+func parsePlain(frame []byte) (k flowKey, transport []byte, ok bool) {
 	const ethernet = 14
 	if len(frame) < ethernet+20 {
-		return k, false
+		return k, nil, false
 	}
 	end := ethernet // of the type
 	if frame[12] == 0x88 && frame[13] == 0xb5 {
@@ -75,21 +93,21 @@ func parseFlow(frame []byte) (k flowKey, ok bool) {
 		end += 4 + int(frame[ethernet]&7) + 1 + 2
 	}
 	if len(frame) < end+20 || frame[end-2] != 8 || frame[end-1] != 0 {
-		return k, false
+		return k, nil, false
 	}
 	ip := frame[end:]
 	header := int(ip[0]&15) * 4
 	if ip[0]>>4 != 4 || header < 20 || len(ip) < header+4 || binary.BigEndian.Uint16(ip[6:])&0x1fff != 0 {
-		return k, false
+		return k, nil, false
 	}
 	k.proto = ip[9]
 	if k.proto != protoTCP && k.proto != protoUDP {
-		return k, false
+		return k, nil, false
 	}
 	copy(k.src[:], ip[12:])
 	copy(k.dst[:], ip[16:])
 	k.srcPort, k.dstPort = binary.BigEndian.Uint16(ip[header:]), binary.BigEndian.Uint16(ip[header+2:])
-	return k, true
+	return k, ip[header:], true
 }
 
 // arrive takes a frame that came at a time: it is dropped, or queued until it is
