@@ -4,7 +4,7 @@
 //	port 0 ── receive, with the kernel's time ──> queue by due time ── send, with the time ──> port 1
 //	port 0 <── send ── queue by due time <── receive ── port 1
 //
-// Packets are of classes, by destination port. Each packet's delay and fate are
+// Packets are of classes, by destination port; of a packet in VXLAN the inner one counts. Each packet's delay and fate are
 // drawn by themselves, from its number and a seed, so that packets next to each
 // other have nothing in common. What is reported is not what was asked for but
 // what was achieved: from the kernel's time of arrival to the reading of the clock

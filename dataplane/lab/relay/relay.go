@@ -94,10 +94,15 @@ func relay(ctx context.Context, l *line, from, to *socket) error {
 		for len(l.queue) > 0 && l.queue[0].due <= now {
 			p := l.queue.pop()
 			now = realtime()
-			if err := to.send(p.frame); err != nil {
+			sent, err := to.send(p.frame)
+			switch {
+			case err != nil:
 				return err
+			case sent:
+				l.leave(&p, now)
+			default:
+				l.drop(p.flow)
 			}
-			l.leave(&p, now)
 		}
 		wait := idle
 		if len(l.queue) > 0 {

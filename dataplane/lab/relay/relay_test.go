@@ -136,6 +136,29 @@ func TestShim(t *testing.T) {
 	}
 }
 
+// TestVXLAN: the flow of a packet in VXLAN is the inner one's, with a shim or without, and without an inner flow the outer one.
+func TestVXLAN(t *testing.T) {
+	inner := frame(7, 120)
+	want, _ := parseFlow(inner)
+	shim := slices.Concat(inner[:12], []byte{0x88, 0xb5, 0x18, 1, 0, 7, 9}, inner[12:])
+	outer := frame(50000, portVXLAN)[:14+20+udpHeader]
+	for i, in := range [][]byte{inner, shim} {
+		f := slices.Concat(outer, []byte{8, 0, 0, 0, 0, 0, 100, 0}, in)
+		if k, ok := parseFlow(f); !ok || k != want {
+			t.Errorf("%d: %v, %t, want %v", i, k, ok, want)
+		}
+		for n := len(outer); n < len(outer)+vxlanHeader+14+24; n++ {
+			if k, ok := parseFlow(f[:n]); !ok || k.dstPort != portVXLAN {
+				t.Errorf("%d bytes of %d: %v, %t, want the outer flow", n, len(f), k, ok)
+			}
+		}
+	}
+	other := frame(50000, portVXLAN+1)
+	if k, ok := parseFlow(slices.Concat(other[:len(outer)], make([]byte, vxlanHeader), inner)); !ok || k.dstPort != portVXLAN+1 {
+		t.Errorf("another port: %v, %t", k, ok)
+	}
+}
+
 func TestSeeds(t *testing.T) {
 	fate := func(seed uint64, direction int) (dropped uint64) {
 		c := testConfig()

@@ -13,6 +13,7 @@ import (
 // receives on it, and the other one sends.
 type socket struct {
 	fd      int
+	name    string // of the interface
 	frame   []byte
 	control []byte
 }
@@ -51,7 +52,7 @@ func openSocket(name string) (*socket, error) {
 			return nil, fmt.Errorf("prepare a packet socket: %w", err)
 		}
 	}
-	return &socket{fd: fd, frame: make([]byte, 1<<16), control: make([]byte, 256)}, nil
+	return &socket{fd: fd, name: name, frame: make([]byte, 1<<16), control: make([]byte, 256)}, nil
 }
 
 func (s *socket) close() { unix.Close(s.fd) }
@@ -95,19 +96,35 @@ func arrival(control []byte) time.Duration {
 	return realtime()
 }
 
-// send sends a frame; while the queue before the interface is full it waits.
-func (s *socket) send(frame []byte) error {
+// send sends a frame, and reports whether it could: while the queue before the interface is full it waits, but where the cable is cut
+// the frame is lost.
+func (s *socket) send(frame []byte) (sent bool, err error) {
 	for {
 		err := unix.Send(s.fd, frame, 0)
 		switch err {
 		case nil:
-			return nil
+			return true, nil
+		case unix.ENETDOWN:
+			return false, nil
 		case unix.ENOBUFS, unix.EAGAIN, unix.EINTR:
+			if err == unix.ENOBUFS && !s.running() {
+				return false, nil
+			}
 			time.Sleep(50 * time.Microsecond)
 		default:
-			return fmt.Errorf("send a frame of %d bytes: %w", len(frame), err)
+			return false, fmt.Errorf("send a frame of %d bytes: %w", len(frame), err)
 		}
 	}
+}
+
+// running reports whether the interface is up and has a carrier.
+func (s *socket) running() bool {
+	request, err := unix.NewIfreq(s.name)
+	if err != nil || unix.IoctlIfreq(s.fd, unix.SIOCGIFFLAGS, request) != nil {
+		return false
+	}
+	const want = unix.IFF_UP | unix.IFF_RUNNING
+	return request.Uint16()&want == want
 }
 
 // missed counts packets that found the socket's buffer full.
