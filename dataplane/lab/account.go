@@ -34,6 +34,8 @@ type Account struct {
 	Faults []string `json:"faults"`
 
 	lines map[string]int // of the lab file, by switch
+	// atCuts counts what was lost at cables that loads cut: in front of them, on them, and by their relays, which have that in their own counters too.
+	atCuts, byRelays uint64
 }
 
 // OK reports whether everything adds up and nothing was lost.
@@ -133,9 +135,11 @@ func account(c *Config, kernel, late kernelCounters, ends []SwitchEnd) Account {
 		a.checkSwitch(c, e.Name, e.Report)
 	}
 	for _, link := range c.Links {
-		a.checkCable(kernel, late, reports, link.line, link.Endpoints[0], link.Endpoints[1])
-		a.checkCable(kernel, late, reports, link.line, link.Endpoints[1], link.Endpoints[0])
+		cut := c.isCut(link.Endpoints[0]) || c.isCut(link.Endpoints[1])
+		a.checkCable(kernel, late, reports, link.line, link.Endpoints[0], link.Endpoints[1], cut)
+		a.checkCable(kernel, late, reports, link.line, link.Endpoints[1], link.Endpoints[0], cut)
 	}
+	a.checkCuts(c, reports)
 	a.checkPlans(ends)
 	return a
 }
@@ -159,6 +163,9 @@ func (a *Account) checkPlans(ends []SwitchEnd) {
 	}
 }
 
+// What a switch loses packets by in front of a cable that is cut.
+const portDown, droppedByDevice = "port_down", "dropped by the device"
+
 // What a switch that gets no processor in time loses packets by.
 const rxRingFull, rxNoFrame = "RX ring full", "no free frame"
 
@@ -174,9 +181,14 @@ func (a *Account) checkSwitch(c *Config, name string, r *SwitchReport) {
 	if r.Frames.Lost != 0 {
 		a.fault(name, "switch %s lost %d of %d frames of memory", name, r.Frames.Lost, r.Frames.Total)
 	}
+	cut := c.cutPorts(name)
 	for _, dropped := range []map[string]uint64{r.Dropped, r.Copies.Dropped} {
 		for reason, n := range dropped {
-			if n != 0 && reason != relay.DropReason && !slices.Contains(c.ExpectedDrops, reason) {
+			switch {
+			case n == 0 || reason == relay.DropReason || slices.Contains(c.ExpectedDrops, reason):
+			case reason == portDown && len(cut) > 0:
+				a.atCuts += n
+			default:
 				a.Lost[name+": "+reason] += n
 			}
 		}
@@ -185,9 +197,11 @@ func (a *Account) checkSwitch(c *Config, name string, r *SwitchReport) {
 		p := &r.Ports[i]
 		for reason, n := range map[string]uint64{
 			rxRingFull: p.RxRingFull, rxNoFrame: p.RxNoFrame, "dropped by the kernel": p.RxDropped,
-			"dropped by the device": p.LinkTxDrops,
+			droppedByDevice: p.LinkTxDrops,
 		} {
-			if n != 0 {
+			if n != 0 && slices.Contains(cut, p.Name) && reason == droppedByDevice {
+				a.atCuts += n
+			} else if n != 0 {
 				a.Lost[name+" "+p.Name+": "+reason] = n
 			}
 		}
@@ -213,7 +227,7 @@ func (a *Account) checkFate(name, what string, all, forwarded, consumed, dropped
 // checkCable holds what one end sent against what the other received. A cable between
 // two kernels has but one counter, which both ends show. What a switch sent last may wait for a core before its host counts it,
 // until the switch has ended.
-func (a *Account) checkCable(kernel, late kernelCounters, reports map[string]*SwitchReport, line int, from, to string) {
+func (a *Account) checkCable(kernel, late kernelCounters, reports map[string]*SwitchReport, line int, from, to string, cut bool) {
 	sent, ok := sentBy(kernel, reports, from)
 	if !ok {
 		return // its switch has no report, which is a fault already
@@ -239,7 +253,37 @@ func (a *Account) checkCable(kernel, late kernelCounters, reports map[string]*Sw
 		}
 	}
 	check.OK = check.Left == check.Right
+	if cut && check.Left > check.Right {
+		a.atCuts += check.Left - check.Right
+		check.What = fmt.Sprintf("%s received <= %s sent, as it was cut", to, from)
+		check.Left, check.Right, check.AtMost, check.OK = check.Right, sent, true, true
+		check.Terms = fmt.Sprint(sent)
+	}
 	a.Checks = append(a.Checks, check)
+}
+
+// checkCuts holds what was lost at cables that were cut against what can have been on its way.
+func (a *Account) checkCuts(c *Config, reports map[string]*SwitchReport) {
+	for i := range c.Relays {
+		r := &c.Relays[i]
+		if report := reports[r.Name]; report != nil && r.link != nil && r.link.Loss == 0 && r.link.Rate == 0 && c.isCut(r.Name+":a") {
+			a.byRelays += report.Dropped[relay.DropReason]
+		}
+	}
+	if most := c.mostCut(); most > 0 {
+		lost := a.atCuts + a.byRelays
+		a.Checks = append(a.Checks, Check{What: "lost at cables that were cut <= on their way", Left: lost, Right: most, Terms: fmt.Sprint(most), AtMost: true, OK: lost <= most})
+	}
+}
+
+// cutPorts are the ports of a node at cables that loads cut.
+func (c *Config) cutPorts(node string) (ports []string) {
+	for _, end := range c.portEnds(node) {
+		if c.isCut(node + ":" + end.name) {
+			ports = append(ports, end.name)
+		}
+	}
+	return ports
 }
 
 func sentBy(kernel kernelCounters, reports map[string]*SwitchReport, endpoint string) (uint64, bool) {

@@ -194,6 +194,10 @@ type Traffic struct {
 	// which is the default of a file; or AddressesBenchmark (also if empty), those of 198.18.0.0/15, to which routers need a
 	// route. (flows)
 	Addresses string `toml:"addresses"`
+	// Cut is an end of a cable between switches, "switch:port", that is cut once the share CutAt of the load has arrived (0: half of it), and mended
+	// behind the load. What was on its way there may be lost. (ping, tcp, udp, flows)
+	Cut   string  `toml:"cut"`
+	CutAt float64 `toml:"cut_at"`
 	// Group is shared by adjacent loads of the file that run at the same time. (udp, flows)
 	Group string `toml:"group"`
 }
@@ -266,10 +270,10 @@ func (c *Config) readable() bool {
 
 // trafficKeys says which keys each kind reads.
 var trafficKeys = map[string][]string{
-	KindPing:  {"family", "count", "sizes", "window"},
-	KindTCP:   {"family", "bytes", "streams", "window"},
-	KindUDP:   {"family", "count", "sizes", "rate", "window", "group"},
-	KindFlows: {"count", "size", "rate", "flows", "window", "distribution", "shape", "seed", "port", "addresses", "group"},
+	KindPing:  {"family", "count", "sizes", "window", "cut", "cut_at"},
+	KindTCP:   {"family", "bytes", "streams", "window", "cut", "cut_at"},
+	KindUDP:   {"family", "count", "sizes", "rate", "window", "group", "cut", "cut_at"},
+	KindFlows: {"count", "size", "rate", "flows", "window", "distribution", "shape", "seed", "port", "addresses", "group", "cut", "cut_at"},
 }
 
 // unusedKeys reports the keys that a traffic's kind does not read.
@@ -326,6 +330,9 @@ func (c *Config) setDefaults() {
 			if t.Distribution == DistributionPareto && t.Shape == 0 {
 				t.Shape = 1.05 // as backbone traces have it
 			}
+		}
+		if t.Cut != "" && t.CutAt == 0 {
+			t.CutAt = defaultCutAt
 		}
 		if t.Sizes == nil && (t.Kind == KindPing || t.Kind == KindUDP) {
 			t.Sizes = []int{64, 1500}

@@ -175,6 +175,7 @@ func (a *Account) checkRelays(c *Config, results []Result, truths []relay.Truth)
 	}
 	if links {
 		// A link drops what is of no load, too, and segments that TCP sends again.
+		dropped += a.atCuts
 		a.Checks = append(a.Checks, Check{
 			What: "lost by the loads <= dropped by the links", Left: lost, Right: dropped, Terms: fmt.Sprint(dropped), AtMost: true, OK: lost <= dropped,
 		})

@@ -129,6 +129,12 @@ func (r *Result) sentence() string {
 	if r.Kind != KindTCP {
 		s += fmt.Sprintf("; lost %d, duplicated %d, reordered %d, wrong %d", r.Lost, r.Duplicated, r.Reordered, r.Wrong)
 	}
+	if r.Cut != "" {
+		s += fmt.Sprintf("; %s was cut", r.Cut)
+		if r.Kind != KindTCP {
+			s += fmt.Sprintf(", with %d packets on their way at most", r.InFlight)
+		}
+	}
 	if r.Overflow != 0 {
 		s += fmt.Sprintf("; %d found the receiver's own buffer full", r.Overflow)
 	}

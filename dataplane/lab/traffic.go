@@ -41,6 +41,8 @@ type Result struct {
 	RTTMaxUs      float64     `json:"rtt_max_us,omitempty"`      // ping
 	Fault         string      `json:"fault,omitempty"`           // why it could not be carried out
 	Interrupted   bool        `json:"interrupted,omitempty"`     // ended by the context, before all was sent or had arrived
+	Cut           string      `json:"cut,omitempty"`             // the end of a cable that was cut during the load
+	InFlight      uint64      `json:"in_flight,omitempty"`       // of a load with a cut but TCP: most packets that were on their way at it
 	Digests       [][2]string `json:"sha256,omitempty"`          // TCP: per stream, sent and received
 
 	Counts       *LoadCount `json:"-"` // flows: of each flow
@@ -63,7 +65,7 @@ func (r *Result) okIn(c *Config) bool {
 	if jitters {
 		plain.Reordered = 0
 	}
-	if drops {
+	if drops || r.Cut != "" && r.Lost <= r.InFlight {
 		plain.Received, plain.Lost = r.Received+r.Lost, 0
 	}
 	return plain.OK()
@@ -102,7 +104,19 @@ func (l *Lab) traffic(ctx context.Context, t Traffic, n int, progress Progress) 
 			return r
 		}
 	}
+	if t.Cut == "" {
+		load.carry(ctx, &r)
+		return r
+	}
+	c := l.cuttingOf(&t, progress)
+	load.progress, load.drainWait, r.Cut = c, lossyDrainWait, t.Cut
+	if t.Kind != KindTCP {
+		r.InFlight = uint64(t.Window)
+	}
 	load.carry(ctx, &r)
+	if err := l.mend(ctx, &t, c); err != nil && r.Fault == "" && !r.Interrupted {
+		r.Fault = err.Error()
+	}
 	return r
 }
 

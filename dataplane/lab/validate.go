@@ -294,6 +294,7 @@ func (c *Config) validateTraffic(f *faults, i int) {
 	case from != nil && to != nil && t.Kind != KindFlows && t.family(from, to) == 0:
 		f.add("%s.family: %s and %s do not both have an address of one IP version: give them some", key, t.From, t.To)
 	}
+	c.validateCut(f, key, t)
 	positive := func(name string, value, most int64) {
 		if value < 1 || value > most {
 			f.add("%s.%s: %d: choose 1 to %d", key, name, value, most)
