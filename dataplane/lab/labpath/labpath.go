@@ -201,21 +201,21 @@ func (p *Paths) addBridged() {
 // Path implements query.Paths: routes and links do not change while a lab runs.
 func (p *Paths) Path(flow query.Key) []query.Passage { return query.PathFunc(p.Of).Path(flow) }
 
-// Of lists the ids of the switches that a flow passes; nil: the routes do not lead anywhere, and the links leave a choice.
+// Of lists the ids of the switches that a flow passes; nil: a router on its way has no route, there is no router and the links leave a choice, or packets of the flow take different ways.
 func (p *Paths) Of(flow query.Key) []uint32 {
 	source := p.lab.FlowSource(flow.SrcAddr())
 	if source == nil {
 		return nil
 	}
-	if path := p.byRoutes(source, flow); path != nil {
+	if path, routed := p.byRoutes(source, flow); routed {
 		return path
 	}
 	return p.byLinks[[2]*lab.Host{source, p.lab.FlowTarget(flow.DstAddr())}]
 }
 
 // byRoutes follows the longest prefixes from the source's gateway on, and between routers the way over bridges. What is for a network of the source
-// itself passes no router.
-func (p *Paths) byRoutes(source *lab.Host, flow query.Key) (path []uint32) {
+// itself passes no router. routed: the source's packets go to a router of the lab; path is nil then if one has no route, as for an address that is translated on the way.
+func (p *Paths) byRoutes(source *lab.Host, flow query.Key) (path []uint32, routed bool) {
 	gateway := source.Gateway
 	if flow.Version == 6 && source.Gateway6 != "" {
 		gateway = source.Gateway6
@@ -223,11 +223,11 @@ func (p *Paths) byRoutes(source *lab.Host, flow query.Key) (path []uint32) {
 	next, err := netip.ParseAddr(gateway)
 	if source.OnLink(flow.DstAddr()) {
 		if _, ok := p.owner[flow.DstAddr()]; !ok {
-			return nil
+			return nil, false
 		}
 		next = flow.DstAddr()
 	} else if err != nil {
-		return nil
+		return nil, false
 	}
 	at := source.Name
 	target := ""
@@ -238,25 +238,27 @@ func (p *Paths) byRoutes(source *lab.Host, flow query.Key) (path []uint32) {
 	for len(path) < maxHops {
 		to, ok := p.owner[next]
 		if !ok { // next is a host
-			return append(path, p.bridged[[2]string{at, target}]...)
+			return append(path, p.bridged[[2]string{at, target}]...), len(path) > 0
 		}
 		router := p.routers[to.id]
 		path = append(append(path, p.bridged[[2]string{at, router.name}]...), to.id)
 		at = router.name
-		via := router.via(to.vrf, flow.DstAddr())
+		via, ok := router.via(to.vrf, flow.DstAddr())
 		switch {
+		case !ok:
+			return nil, true
 		case len(via) == 0:
-			return append(path, p.bridged[[2]string{at, target}]...)
+			return append(path, p.bridged[[2]string{at, target}]...), true
 		case len(via) > 1 && router.perPacket:
-			return nil // there is no one path
+			return nil, true // there is no one path
 		}
 		next = via[l3.Pick(p.Family, flowHash, to.id, len(via))]
 	}
-	return nil
+	return nil, true
 }
 
-// via are the gateways towards a destination by the table of a VRF; none: the destination is on a port, or there is no route.
-func (r *router) via(vrf string, dst netip.Addr) []netip.Addr {
+// via are the gateways towards a destination by the table of a VRF; none: the destination is on a port. ok: there is a route.
+func (r *router) via(vrf string, dst netip.Addr) (gateways []netip.Addr, ok bool) {
 	best := route{}
 	for _, to := range r.routes {
 		if to.vrf == vrf && to.prefix.Contains(dst) && (!best.prefix.IsValid() || to.prefix.Bits() > best.prefix.Bits()) {
@@ -265,8 +267,8 @@ func (r *router) via(vrf string, dst netip.Addr) []netip.Addr {
 	}
 	for _, own := range r.own {
 		if own.vrf == vrf && own.prefix.Masked().Contains(dst) && own.prefix.Bits() >= best.prefix.Bits() {
-			return nil
+			return nil, true
 		}
 	}
-	return best.via
+	return best.via, best.prefix.IsValid()
 }

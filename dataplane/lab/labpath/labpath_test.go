@@ -183,6 +183,7 @@ func TestPathOfOverlay(t *testing.T) {
 		"10.1.0.2:7 > 10.1.1.3:8 udp":   {2, 1, 2},
 		"10.1.1.3:7 > 10.1.0.1:8 udp":   {2, 1},
 		"10.1.0.2:7 > 10.1.0.254:8 udp": {2, 1},
+		"10.1.0.1:7 > 10.9.0.1:8 udp":   nil, // no route
 	} {
 		if got := pathOf(t, p, flow); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", flow, got, want)
