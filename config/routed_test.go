@@ -34,3 +34,36 @@ ports = ["eth0", "irb-blue"]
 		}
 	}
 }
+
+// TestTunnelArrival: packets that come out of a tunnel have the arrival time of the outer ones, so a switch with tunnels can ask for those of the XDP program.
+func TestTunnelArrival(t *testing.T) {
+	const text = `
+[switch]
+name = "hv"
+graph = ["parse", "tunnel", "l2", "encap"]
+[dataplane]
+timestamps = "xdp"
+[[port]]
+interface = "up"
+[[port]]
+interface = "vm"
+DRIVER
+[[port]]
+name = "vx"
+driver = "tunnel"
+[[stages.tunnel.underlay]]
+port = "up"
+addresses = ["192.0.2.1/24"]
+[[stages.tunnel.tunnel]]
+port = "vx"
+kind = "vxlan"
+vni = 1
+remotes = ["192.0.2.2"]
+`
+	if _, err := Parse([]byte(strings.Replace(text, "DRIVER", "", 1))); err != nil {
+		t.Error(err)
+	}
+	if _, err := Parse([]byte(strings.Replace(text, "DRIVER", `driver = "tap"`, 1))); err == nil || !strings.Contains(err.Error(), "tap knows no arrival times") {
+		t.Errorf("a driver without arrival times: %v", err)
+	}
+}
