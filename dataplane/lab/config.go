@@ -149,6 +149,9 @@ const (
 	KindTCP   = "tcp"
 	KindUDP   = "udp"
 	KindFlows = "flows"
+	// KindReach asks which hosts reach each other, and KindForged sends frames that must not arrive.
+	KindReach  = "reach"
+	KindForged = "forged"
 )
 
 // Addresses of generated flows.
@@ -198,6 +201,17 @@ type Traffic struct {
 	// behind the load. What was on its way there may be lost. (ping, tcp, udp, flows)
 	Cut   string  `toml:"cut"`
 	CutAt float64 `toml:"cut_at"`
+	// Tenants are hosts that reach each other, and no host of another one. Outside are hosts that all reach, and that reach none. (reach)
+	Tenants [][]string `toml:"tenants"`
+	Outside []string   `toml:"outside"`
+	// Peers are hosts that may receive what From forges against To, as those of its own tenant; all others must not. (forged)
+	Peers []string `toml:"peers"`
+	// VLANs are tags that forged frames have, VNIs the network identifiers of forged tunnels to the ends of Underlay, and OutsideAddresses those that
+	// stand for inside ones. Empty: there are no frames of that kind. (forged)
+	VLANs            []int    `toml:"vlans"`
+	VNIs             []int    `toml:"vnis"`
+	Underlay         []string `toml:"underlay"`
+	OutsideAddresses []string `toml:"outside_addresses"`
 	// Group is shared by adjacent loads of the file that run at the same time. (udp, flows)
 	Group string `toml:"group"`
 }
@@ -270,10 +284,12 @@ func (c *Config) readable() bool {
 
 // trafficKeys says which keys each kind reads.
 var trafficKeys = map[string][]string{
-	KindPing:  {"family", "count", "sizes", "window", "cut", "cut_at"},
-	KindTCP:   {"family", "bytes", "streams", "window", "cut", "cut_at"},
-	KindUDP:   {"family", "count", "sizes", "rate", "window", "group", "cut", "cut_at"},
-	KindFlows: {"count", "size", "rate", "flows", "window", "distribution", "shape", "seed", "port", "addresses", "group", "cut", "cut_at"},
+	KindPing:   {"family", "count", "sizes", "window", "cut", "cut_at"},
+	KindTCP:    {"family", "bytes", "streams", "window", "cut", "cut_at"},
+	KindUDP:    {"family", "count", "sizes", "rate", "window", "group", "cut", "cut_at"},
+	KindReach:  {"count", "tenants", "outside"},
+	KindForged: {"count", "rate", "peers", "vlans", "vnis", "underlay", "outside_addresses"},
+	KindFlows:  {"count", "size", "rate", "flows", "window", "distribution", "shape", "seed", "port", "addresses", "group", "cut", "cut_at"},
 }
 
 // unusedKeys reports the keys that a traffic's kind does not read.
@@ -314,6 +330,11 @@ func (c *Config) setDefaults() {
 			setDefault(&t.Count, 1000)
 			setDefault(&t.Rate, 10_000)
 			setDefault(&t.Window, 256)
+		case KindReach:
+			setDefault(&t.Count, 3)
+		case KindForged:
+			setDefault(&t.Count, 100_000)
+			setDefault(&t.Rate, 20_000)
 		case KindFlows:
 			setDefault(&t.Count, 100_000)
 			setDefault(&t.Rate, 50_000)

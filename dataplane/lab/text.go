@@ -13,6 +13,7 @@ import (
 func (o *Outcome) WriteText(w io.Writer) error {
 	b := &strings.Builder{}
 	fmt.Fprintln(b, "What crossed:")
+	shown := false // who reaches whom
 	for i := range o.Traffic {
 		ok := o.Traffic[i].okIn(o.config)
 		if o.Traffic[i].Interrupted {
@@ -20,6 +21,10 @@ func (o *Outcome) WriteText(w io.Writer) error {
 			continue
 		}
 		fmt.Fprintf(b, "  %s  %s%s\n", mark(ok), o.Traffic[i].sentence(), o.where(ok, i))
+		if o.Traffic[i].Reach != nil && (!ok || !shown) {
+			shown = true
+			b.WriteString(o.Traffic[i].Reach.matrix())
+		}
 	}
 	if len(o.Traffic) == 0 {
 		fmt.Fprintln(b, "  nothing: the file has no [[traffic]]")
@@ -47,6 +52,9 @@ func (o *Outcome) WriteText(w io.Writer) error {
 		if _, drops := o.config.relaysChange(); drops {
 			verdict = "everything has arrived but what relays dropped, and every counter adds up"
 		}
+		if slices.ContainsFunc(o.config.Traffic, func(t Traffic) bool { return t.Kind == KindReach || t.Kind == KindForged || t.Cut != "" }) {
+			verdict = "what was to arrive has arrived, nothing else has, and every counter adds up"
+		}
 	}
 	switch {
 	case o.Interrupted:
@@ -73,10 +81,14 @@ func (o *Outcome) failed() string {
 			parts = append(parts, what)
 		}
 	}
-	lost := len(o.Account.Lost) > 0
+	lost, crossed := len(o.Account.Lost) > 0, false
 	for i := range o.Traffic {
-		lost = lost || !o.Traffic[i].okIn(o.config)
+		r := &o.Traffic[i]
+		apart := r.Kind == KindReach || r.Kind == KindForged
+		lost = lost || !apart && !r.okIn(o.config)
+		crossed = crossed || apart && !r.OK()
 	}
+	add(crossed, "hosts reached whom they must not, or did not reach whom they shall")
 	add(lost, "packets were lost or wrong")
 	add(slices.ContainsFunc(o.Account.Checks, func(c Check) bool { return !c.OK }), "counters do not add up")
 	add(len(o.Account.Faults) > 0, "switches did not work as they should")
@@ -115,6 +127,10 @@ func (r *Result) sentence() string {
 	direction := fmt.Sprintf("%-5s %s -> %s", r.Kind, r.From, r.To)
 	var s string
 	switch r.Kind {
+	case KindReach:
+		s = r.Reach.sentence()
+	case KindForged:
+		s = r.forgedSentence()
 	case KindTCP:
 		s = fmt.Sprintf("%s  IPv%d: %d of %d bytes in %d streams, %.2f Gbit/s, %d segments retransmitted, %s",
 			direction, r.Family, r.Received, r.Sent, r.Flows, r.GbitPerSec, r.Retransmitted, r.digestWord())
@@ -126,7 +142,7 @@ func (r *Result) sentence() string {
 	default:
 		s = fmt.Sprintf("%s  IPv%d: %d of %d packets at %.0f packets/s", direction, r.Family, r.Received, r.Sent, r.PacketsPerSec)
 	}
-	if r.Kind != KindTCP {
+	if r.Kind != KindTCP && r.Kind != KindReach && r.Kind != KindForged {
 		s += fmt.Sprintf("; lost %d, duplicated %d, reordered %d, wrong %d", r.Lost, r.Duplicated, r.Reordered, r.Wrong)
 	}
 	if r.Cut != "" {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Result is what became of one [Traffic]. For every kind but TCP,
+// Result is what became of one [Traffic]. For every kind but TCP, reach and forged,
 // Sent = Received + Lost, where Received counts different packets.
 type Result struct {
 	Kind   string `json:"kind"`
@@ -43,14 +43,26 @@ type Result struct {
 	Interrupted   bool        `json:"interrupted,omitempty"`     // ended by the context, before all was sent or had arrived
 	Cut           string      `json:"cut,omitempty"`             // the end of a cable that was cut during the load
 	InFlight      uint64      `json:"in_flight,omitempty"`       // of a load with a cut but TCP: most packets that were on their way at it
+	Reach         *Reach      `json:"reach,omitempty"`           // reach: who reached whom
+	Forged        []Forged    `json:"forged,omitempty"`          // forged: by kind of frame
+	Crossed       uint64      `json:"crossed,omitempty"`         // forged: frames of all kinds that arrived where they must not
 	Digests       [][2]string `json:"sha256,omitempty"`          // TCP: per stream, sent and received
 
 	Counts       *LoadCount `json:"-"` // flows: of each flow
 	Began, Ended time.Time  `json:"-"`
 }
 
-// OK reports whether everything arrived, once, in order and unchanged.
+// OK reports whether everything arrived, once, in order and unchanged; of reach and forged, what shall, and nothing else.
 func (r *Result) OK() bool {
+	switch {
+	case r.Fault != "" || r.Interrupted || r.Sent == 0:
+		return false
+	case r.Reach != nil:
+		leaked, unreached := r.Reach.wrong()
+		return len(leaked)+len(unreached) == 0
+	case r.Kind == KindForged:
+		return r.Crossed == 0
+	}
 	return r.Fault == "" && !r.Interrupted && r.Sent > 0 && r.Received == r.Sent &&
 		r.Lost+r.Duplicated+r.Reordered+r.Wrong+r.Overflow == 0
 }
@@ -79,6 +91,12 @@ func (l *Lab) Traffic(ctx context.Context, t Traffic) Result {
 
 // traffic carries out the n-th load of the file. Loads may run at a time, each with its own progress.
 func (l *Lab) traffic(ctx context.Context, t Traffic, n int, progress Progress) Result {
+	switch t.Kind {
+	case KindReach:
+		return l.carryReach(ctx, &t, progress)
+	case KindForged:
+		return l.carryForged(ctx, &t, progress)
+	}
 	from, to := l.config.host(t.From), l.config.host(t.To)
 	r := Result{Kind: t.Kind, From: t.From, To: t.To, Family: t.family(from, to)}
 	load := load{

@@ -275,7 +275,11 @@ func (c *Config) validateTraffic(f *faults, i int) {
 	t := &c.Traffic[i]
 	key := fmt.Sprintf("traffic[%d]", i)
 	if trafficKeys[t.Kind] == nil {
-		f.add("%s.kind: %q: choose %q, %q, %q or %q", key, t.Kind, KindPing, KindTCP, KindUDP, KindFlows)
+		f.add("%s.kind: %q: choose %q, %q, %q, %q, %q or %q", key, t.Kind, KindPing, KindTCP, KindUDP, KindFlows, KindReach, KindForged)
+		return
+	}
+	if t.Kind == KindReach {
+		c.validateReach(f, key, t)
 		return
 	}
 	from, to := c.host(t.From), c.host(t.To)
@@ -291,7 +295,7 @@ func (c *Config) validateTraffic(f *faults, i int) {
 	switch {
 	case t.Family != 0 && t.Family != 4 && t.Family != 6:
 		f.add("%s.family: %d: choose 4 or 6", key, t.Family)
-	case from != nil && to != nil && t.Kind != KindFlows && t.family(from, to) == 0:
+	case from != nil && to != nil && t.Kind != KindFlows && t.Kind != KindForged && t.family(from, to) == 0:
 		f.add("%s.family: %s and %s do not both have an address of one IP version: give them some", key, t.From, t.To)
 	}
 	c.validateCut(f, key, t)
@@ -314,6 +318,10 @@ func (c *Config) validateTraffic(f *faults, i int) {
 		positive("rate", int64(t.Rate), 10_000_000)
 		positive("window", int64(t.Window), 1<<30)
 		c.validateSizes(f, key, t)
+	case KindForged:
+		positive("count", int64(t.Count), 1<<30)
+		positive("rate", int64(t.Rate), 10_000_000)
+		c.validateForged(f, key, t)
 	case KindFlows:
 		positive("count", int64(t.Count), 1<<30)
 		positive("rate", int64(t.Rate), 10_000_000)
