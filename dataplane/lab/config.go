@@ -198,7 +198,7 @@ type Traffic struct {
 	// route. (flows)
 	Addresses string `toml:"addresses"`
 	// Cut is an end of a cable between switches, "switch:port", that is cut once the share CutAt of the load has arrived (0: half of it), and mended
-	// behind the load. What was on its way there may be lost. (ping, tcp, udp, flows)
+	// behind the load and those of its group. What they had on their way there may be lost. (ping, tcp, udp, flows)
 	Cut   string  `toml:"cut"`
 	CutAt float64 `toml:"cut_at"`
 	// Tenants are hosts that reach each other, and no host of another one. Outside are hosts that all reach, and that reach none. (reach)

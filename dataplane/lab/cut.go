@@ -123,7 +123,7 @@ func (c *Config) mostCut() (most uint64) {
 	for i := range c.Traffic {
 		t := &c.Traffic[i]
 		switch {
-		case t.Cut == "":
+		case t.Cut == "" && !slices.ContainsFunc(c.Traffic, func(o Traffic) bool { return o.Cut != "" && o.Group != "" && o.Group == t.Group }):
 		case t.Kind == KindTCP:
 			most += uint64(t.Streams) * uint64(4*t.Window) / leastSegment
 		default:
@@ -148,6 +148,9 @@ func (c *Config) validateCut(f *faults, key string, t *Traffic) {
 	}
 	if !slices.Contains(known, t.Cut) {
 		f.add("%s.cut: %q is no end of a cable between switches: %s", key, t.Cut, tomlfile.Suggest(t.Cut, known))
+	}
+	if i := slices.IndexFunc(c.Traffic, func(o Traffic) bool { return o.Cut != "" && o.Group != "" && o.Group == t.Group }); i >= 0 && t != &c.Traffic[i] {
+		f.add("%s.cut: traffic[%d] of the same group cuts a cable already: keep one of them", key, i)
 	}
 	if !(t.CutAt >= 0 && t.CutAt < 1) {
 		f.add("%s.cut_at: %g: choose the share of the load after which the cable is cut, above 0 and below 1", key, t.CutAt)

@@ -15,11 +15,7 @@ func (l *Lab) loads(ctx context.Context) []Result {
 		}
 		n := l.config.groupAt(i)
 		watched := l.watchWaits(i, n)
-		if n == 1 {
-			results = append(results, l.traffic(ctx, l.config.Traffic[i], i, l.progress))
-		} else {
-			results = append(results, l.together(ctx, i, n)...)
-		}
+		results = append(results, l.together(ctx, l.config.Traffic[i:i+n], i)...)
 		watched()
 		i += n
 	}
@@ -39,14 +35,39 @@ func (c *Config) groupAt(i int) int {
 	return n
 }
 
-// together carries out n loads at the same time. Bars would write over each other.
-func (l *Lab) together(ctx context.Context, first, n int) []Result {
-	l.progress.Step("%d loads of group %s", n, l.config.Traffic[first].Group)
-	results := make([]Result, n)
+// together carries out loads at the same time, of which the file has the first one as number first. One of them may cut a cable, which is mended behind the last. Bars of
+// several would write over each other.
+func (l *Lab) together(ctx context.Context, loads []Traffic, first int) []Result {
+	progress := l.progress
+	if len(loads) > 1 {
+		l.progress.Step("%d loads of group %s", len(loads), loads[0].Group)
+		progress = silent{}
+	}
+	var cut *cutting
+	cutter := slices.IndexFunc(loads, func(t Traffic) bool { return t.Cut != "" })
+	if cutter >= 0 {
+		cut = l.cuttingOf(&loads[cutter], progress)
+	}
+	results := make([]Result, len(loads))
 	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() { results[i] = l.traffic(ctx, l.config.Traffic[first+i], first+i, silent{}) })
+	for i, t := range loads {
+		all.Go(func() {
+			if i == cutter {
+				results[i] = l.traffic(ctx, t, first+i, cut)
+				return
+			}
+			if cut != nil {
+				t.Cut = loads[cutter].Cut // it may lose packets there, too
+			}
+			results[i] = l.traffic(ctx, t, first+i, progress)
+		})
 	}
 	all.Wait()
+	if cut == nil {
+		return results
+	}
+	if err, r := l.mend(ctx, &loads[cutter], cut), &results[cutter]; err != nil && r.Fault == "" && !r.Interrupted {
+		r.Fault = err.Error()
+	}
 	return results
 }

@@ -126,6 +126,18 @@ kind = "ping"
 from = "red1"
 to = "red2"
 cut_at = 0.5
+[[traffic]]
+kind = "udp"
+from = "red1"
+to = "red2"
+group = "g"
+cut = "red1"
+[[traffic]]
+kind = "udp"
+from = "red1"
+to = "red2"
+group = "g"
+cut = "red1"
 `, "x")
 	if err == nil {
 		t.Fatal("no fault was found")
@@ -146,6 +158,7 @@ cut_at = 0.5
 		`traffic[2].outside_addresses[0]: "fd00::1": write an IPv4 address`,
 		`traffic[3].cut: "red1" is no end of a cable between switches`,
 		"traffic[4].cut_at: nothing is cut",
+		"traffic[6].cut: traffic[5] of the same group cuts a cable already",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("missing fault %q in\n%v", want, err)

@@ -86,10 +86,10 @@ func (r *Result) okIn(c *Config) bool {
 // Traffic carries out one load and reports what became of it. Trouble with the load itself
 // is in the result's Fault, so that the loads behind it still run.
 func (l *Lab) Traffic(ctx context.Context, t Traffic) Result {
-	return l.traffic(ctx, t, 0, l.progress)
+	return l.together(ctx, []Traffic{t}, 0)[0]
 }
 
-// traffic carries out the n-th load of the file. Loads may run at a time, each with its own progress.
+// traffic carries out the n-th load of the file. Loads may run at a time, each with its own progress. It does not cut its cable.
 func (l *Lab) traffic(ctx context.Context, t Traffic, n int, progress Progress) Result {
 	switch t.Kind {
 	case KindReach:
@@ -122,19 +122,13 @@ func (l *Lab) traffic(ctx context.Context, t Traffic, n int, progress Progress) 
 			return r
 		}
 	}
-	if t.Cut == "" {
-		load.carry(ctx, &r)
-		return r
-	}
-	c := l.cuttingOf(&t, progress)
-	load.progress, load.drainWait, r.Cut = c, lossyDrainWait, t.Cut
-	if t.Kind != KindTCP {
-		r.InFlight = uint64(t.Window)
+	if t.Cut != "" {
+		load.drainWait, r.Cut = lossyDrainWait, t.Cut
+		if t.Kind != KindTCP {
+			r.InFlight = uint64(t.Window)
+		}
 	}
 	load.carry(ctx, &r)
-	if err := l.mend(ctx, &t, c); err != nil && r.Fault == "" && !r.Interrupted {
-		r.Fault = err.Error()
-	}
 	return r
 }
 
