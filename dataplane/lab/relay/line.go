@@ -71,11 +71,9 @@ const (
 // parseFlow reads the flow of an Ethernet frame, which may have a shim of PINT's; of a packet in VXLAN the inner one.
 // False: it is no TCP or UDP over IPv4, or a later fragment.
 func parseFlow(frame []byte) (k flowKey, ok bool) {
-	k, inner, ok := parsePlain(frame)
-	if ok && k.proto == protoUDP && k.dstPort == portVXLAN && len(inner) > udpHeader+vxlanHeader {
-		if in, _, ok := parsePlain(inner[udpHeader+vxlanHeader:]); ok {
-			return in, true
-		}
+	k, transport, ok := parsePlain(frame)
+	if ok && k.proto == protoUDP && k.dstPort == portVXLAN {
+		k, _, ok = parsePlain(transport[min(len(transport), udpHeader+vxlanHeader):])
 	}
 	return k, ok
 }

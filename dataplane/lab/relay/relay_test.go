@@ -136,7 +136,7 @@ func TestShim(t *testing.T) {
 	}
 }
 
-// TestVXLAN: the flow of a packet in VXLAN is the inner one's, with a shim or without, and without an inner flow the outer one.
+// TestVXLAN: the flow of a packet in VXLAN is the inner one's, with a shim or without. Without an inner flow it has none: tunnels' ends send and receive no flows to measure.
 func TestVXLAN(t *testing.T) {
 	inner := frame(7, 120)
 	want, _ := parseFlow(inner)
@@ -148,8 +148,8 @@ func TestVXLAN(t *testing.T) {
 			t.Errorf("%d: %v, %t, want %v", i, k, ok, want)
 		}
 		for n := len(outer); n < len(outer)+vxlanHeader+14+24; n++ {
-			if k, ok := parseFlow(f[:n]); !ok || k.dstPort != portVXLAN {
-				t.Errorf("%d bytes of %d: %v, %t, want the outer flow", n, len(f), k, ok)
+			if k, ok := parseFlow(f[:n]); ok {
+				t.Errorf("%d bytes of %d: %v", n, len(f), k)
 			}
 		}
 	}
