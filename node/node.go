@@ -36,6 +36,7 @@ import (
 	"github.com/weirswitch/weir/dataplane/nic"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/dataplane/worker"
+	"github.com/weirswitch/weir/internal/handover"
 	"github.com/weirswitch/weir/internal/privilege"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/clock"
@@ -58,6 +59,9 @@ type Options struct {
 	// name in the configuration, whose interface is not opened then. They are the node's
 	// from New on, which closes them, also when New fails. No change can touch them.
 	Ports map[string]port.Port
+	// TakeOver has the node take a running switch over from another process, which ends then. New prepares that while the other one forwards, and
+	// Run does it; what fails by then leaves the other process as it was.
+	TakeOver bool
 	// NoControl opens no control socket, TLS or metrics listener: only the program itself
 	// reads and changes the node.
 	NoControl bool
@@ -80,6 +84,12 @@ type Node struct {
 	server atomic.Pointer[control.Server]
 	meters *metrics.Server
 	sflow  []net.Conn // to the collectors of the stage sflow; guarded by changing
+
+	takeovers       net.Listener   // nil: no process can take the switch over
+	taking          *taking        // nil: nothing is taken over
+	leaving         *handover.Conn // to the process that has taken the switch over, else nil
+	takeoversFailed atomic.Uint64
+	blocked         atomic.Int64 // nanoseconds in which no process forwarded when this one took over, 0 if it did not
 
 	space    *port.Space // where interfaces are opened
 	kernel   *hostif.Watch
@@ -123,6 +133,9 @@ func New(c *config.Config, o Options) (*Node, error) {
 	}
 	n := &Node{config: c, options: o, log: o.Log, portsChanged: make(chan struct{}, 1), graphChanged: make(chan struct{}, 1)}
 	if err := n.setUp(); err != nil {
+		if n.taking != nil {
+			err = errors.Join(err, n.taking.close(err))
+		}
 		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
@@ -200,23 +213,14 @@ func (n *Node) setUp() (err error) {
 		return err
 	}
 	n.inForce.Store(force)
-	if !n.options.NoControl {
-		var errs [4]error
-		n.socket, errs[0] = control.Listen(c.Control.Socket, c.Control.Group)
-		n.tcp, errs[1] = control.ListenTLS(c.Control.TLS)
-		n.audit, errs[2] = control.OpenAudit(c.Control.Audit)
-		n.scrape, errs[3] = metrics.Listen(c.Control.Metrics)
-		if err := errors.Join(errs[:]...); err != nil {
+	if n.options.TakeOver {
+		if n.taking, err = n.take(); err != nil {
 			return err
 		}
+	} else if err := n.listen(); err != nil {
+		return err
 	}
-	n.pool, err = packet.NewPool(packet.PoolConfig{
-		Frames:    c.Dataplane.FramesFor(queues, held, c.Workers.Count),
-		FrameSize: c.Dataplane.FrameSizeFor(c.Ports),
-		HugePages: c.Dataplane.HugePages,
-		Audit:     c.Dataplane.Audit,
-	})
-	if err != nil {
+	if n.pool, err = packet.NewPool(n.poolConfig(queues, held)); err != nil {
 		return err
 	}
 	var ports []port.Port // in the order of the configuration
@@ -224,7 +228,12 @@ func (n *Node) setUp() (err error) {
 		p := n.options.Ports[pc.Name]
 		if p == nil {
 			var openErr error
-			if p, openErr = n.openPort(pc); openErr != nil {
+			if share := n.shareOf(pc.Name); share != nil {
+				p, openErr = n.openTaken(pc, share)
+			} else {
+				p, openErr = n.openPort(pc)
+			}
+			if openErr != nil {
 				err = errors.Join(err, openErr) // report all ports that cannot be opened
 				continue
 			}
@@ -258,9 +267,16 @@ func (n *Node) setUp() (err error) {
 		return err
 	}
 	n.digests.Store(digests)
-	if n.path, err = export.NewPath(c.Telemetry, c.Switch.ID, c.Switch.Name, c.Switch.Hash, digests.Local(), n.logSending,
+	telemetry := c.Telemetry
+	if n.taking != nil {
+		telemetry.Spool = "" // it is the other process's still
+	}
+	if n.path, err = export.NewPath(telemetry, c.Switch.ID, c.Switch.Name, c.Switch.Hash, digests.Local(), n.logSending,
 		append([]export.Source{n.statuses}, sourcesOf(chain)...)...); err != nil {
 		return err
+	}
+	if telemetry.Spool != c.Telemetry.Spool {
+		n.path.Expect()
 	}
 	n.path.OnAssignments(func(body []byte) { n.assign(n.chain(), body) })
 	if err := n.checkMembers(); err != nil {
@@ -324,17 +340,37 @@ func (n *Node) openPort(c port.Config) (port.Port, error) {
 		}
 		return p, nil
 	}
-	if n.memory == nil {
-		var err error
-		if n.memory, err = port.NewUMEM(n.pool, n.config.Dataplane); err != nil {
-			return nil, err
-		}
+	if err := n.makeMemory(); err != nil {
+		return nil, err
 	}
 	p, err := port.NewXSK(c, n.memory)
 	if err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// makeMemory makes the packet memory that of AF_XDP sockets.
+func (n *Node) makeMemory() (err error) {
+	if n.memory == nil {
+		n.memory, err = port.NewUMEM(n.pool, n.config.Dataplane)
+	}
+	return err
+}
+
+// listen opens what control is served at.
+func (n *Node) listen() error {
+	if n.options.NoControl {
+		return nil
+	}
+	c := &n.config.Control
+	var errs [5]error
+	n.socket, errs[0] = control.Listen(c.Socket, c.Group)
+	n.tcp, errs[1] = control.ListenTLS(c.TLS)
+	n.audit, errs[2] = control.OpenAudit(c.Audit)
+	n.scrape, errs[3] = metrics.Listen(c.Metrics)
+	errs[4] = n.listenTakeovers()
+	return errors.Join(errs[:]...)
 }
 
 // portChanged logs a new state of a port's interface, and wakes followPorts.
@@ -424,18 +460,38 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	beside.Go(func() { n.followPorts(stop) })
 	beside.Go(func() { n.followKernel(stop) })
-	if n.path.Spool != nil {
-		beside.Go(func() { n.statuses.run(stop) })
+	stopExport := func() error { return nil }
+	startExport := func() {
+		if n.path.Spool != nil {
+			beside.Go(func() { n.statuses.run(stop) })
+		}
+		if err := n.path.Configure(n.config.Telemetry); err != nil {
+			// The files were good when the node was set up; a reload may mend it.
+			n.log.Error("records are not sent", zap.Error(err))
+		}
+		stopExport = n.path.Start(clock.Kernel.TAI)
 	}
-	if err := n.path.Configure(n.config.Telemetry); err != nil {
-		// The files were good when the node was set up; a reload may mend it.
-		n.log.Error("records are not sent", zap.Error(err))
-	}
-	stopExport := n.path.Start(clock.Kernel.TAI)
 	ctx, end := context.WithCancel(ctx)
 	defer end()
+	if n.taking == nil {
+		startExport()
+	} else if err := n.enter(); err != nil {
+		close(stop)
+		beside.Wait()
+		n.began = false // Close closes what did not run
+		return errors.Join(fmt.Errorf("take switch %s over: %w", n.config.Switch.Name, err), n.taking.close(err), n.Close())
+	}
 	var readyErr error
 	err := n.sw.Run(ctx, func() {
+		if n.taking != nil {
+			if err := n.entered(); err != nil {
+				n.log.Error("not all was taken over", zap.Error(err))
+			}
+			startExport()
+		}
+		if n.takeovers != nil {
+			beside.Go(func() { n.serveTakeovers(ctx) })
+		}
 		if n.options.Ready != nil {
 			if readyErr = n.options.Ready(); readyErr != nil {
 				end()
@@ -462,9 +518,16 @@ func (n *Node) Run(ctx context.Context) error {
 		}
 		n.log.Info("forwarding", zap.String("switch", n.config.Switch.Name), zap.String("control", n.config.Control.Socket))
 	})
+	end()
+	if n.leaving != nil {
+		n.path.Leave()
+	}
 	err = errors.Join(readyErr, err, stopExport())
 	close(stop)
 	beside.Wait()
+	if n.leaving != nil {
+		err = errors.Join(err, n.closeControl(), n.left())
+	}
 	r := n.sw.Report()
 	n.final.Store(&r)
 	return errors.Join(err, n.Close(), judge(&r))
@@ -490,20 +553,7 @@ func judge(r *worker.Report) error {
 // nothing, so a program may defer it behind New.
 func (n *Node) Close() (err error) {
 	n.once.Do(func() {
-		var errs []error
-		if server := n.server.Load(); server != nil {
-			errs = append(errs, server.Close())
-			n.socket, n.tcp = nil, nil // closed by the server
-		}
-		if n.meters != nil {
-			errs = append(errs, n.meters.Close())
-			n.scrape = nil
-		}
-		for _, listener := range []net.Listener{n.socket, n.tcp, n.scrape} {
-			if listener != nil {
-				errs = append(errs, listener.Close())
-			}
-		}
+		errs := []error{n.closeControl()}
 		n.changing.Lock()
 		for _, conn := range n.sflow {
 			errs = append(errs, conn.Close())
@@ -514,6 +564,9 @@ func (n *Node) Close() (err error) {
 		}
 		if n.path != nil && n.path.Spool != nil && !n.began {
 			errs = append(errs, n.path.Spool.Close())
+		}
+		if n.taking != nil && !n.began {
+			errs = append(errs, n.taking.close(errors.New("the new process was closed before it ran")))
 		}
 		if n.sw != nil && !n.began {
 			errs = append(errs, n.sw.Close())
@@ -527,6 +580,31 @@ func (n *Node) Close() (err error) {
 		err = errors.Join(errs...)
 	})
 	return err
+}
+
+// closeControl ends what control is served at.
+func (n *Node) closeControl() error {
+	var errs []error
+	if server := n.server.Swap(nil); server != nil {
+		errs = append(errs, server.Close())
+		n.socket, n.tcp = nil, nil // closed by the server
+	}
+	if n.meters != nil {
+		errs = append(errs, n.meters.Close())
+		n.meters, n.scrape = nil, nil
+	}
+	for _, listener := range []net.Listener{n.socket, n.tcp, n.scrape} {
+		if listener != nil {
+			errs = append(errs, listener.Close())
+		}
+	}
+	if n.takeovers != nil {
+		if err := n.takeovers.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	n.socket, n.tcp, n.scrape, n.takeovers = nil, nil, nil, nil
+	return errors.Join(errs...)
 }
 
 // moduleOf finds the module of a type in a graph.

@@ -28,6 +28,8 @@ type switchOptions struct {
 	here   bool
 	dump   bool
 	report string
+	// takeOver the running switch of the configuration's name.
+	takeOver bool
 }
 
 func newSwitchCommand() *cobra.Command {
@@ -66,6 +68,7 @@ not add up or frames are lost; 2 if the switch could not be set up.`,
 	f.BoolVar(&o.here, "here", false, "with --check: what keeps the switch from starting on this machine is a fault too (sockets of vhost and memif ports are not looked at)")
 	f.BoolVar(&o.dump, "dump", false, "print the complete configuration and exit")
 	f.StringVar(&o.report, "report", "text", "what to print at the end: text, json or none")
+	f.BoolVar(&o.takeOver, "takeover", false, "take the running switch over from its process, while packets flow")
 	_ = cmd.MarkFlagRequired("config")
 	return cmd
 }
@@ -127,7 +130,7 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 	}
 	stopNotes := func() bool { return true }
 	var n *node.Node
-	n, err = node.New(c, node.Options{Log: log, Level: &level, File: o.config, Ready: func() error {
+	n, err = node.New(c, node.Options{Log: log, Level: &level, File: o.config, TakeOver: o.takeOver, Ready: func() error {
 		if nice, err := n.Favour(); err != nil {
 			log.Warn("workers do not go first on cores that they share", zap.Error(err))
 		} else {

@@ -36,9 +36,9 @@ func (x *XSK) first(b *beneath) *xdp.Program {
 // it resets its link, whose event brings one more round, which changes nothing.
 func (x *XSK) Renew() (note string, err error) {
 	x.mu.Lock()
-	b := x.beneath
+	b, left := x.beneath, x.left
 	x.mu.Unlock()
-	if b == nil || b.attach.Mode() != xdp.Native || !nic.ForgetsXDP(b.link.module) {
+	if b == nil || left || b.attach.Mode() != xdp.Native || !nic.ForgetsXDP(b.link.module) {
 		return "", nil
 	}
 	// Without the lock, which Info takes: the kernel replaces a program in its own time.

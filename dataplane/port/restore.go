@@ -96,6 +96,7 @@ type absence struct {
 	settings *nic.Held // of the interface that was left, until GiveBack
 	present  bool      // there is an interface of the name again, though it is not open
 	disabled bool      // control has switched the port off
+	left     bool      // another process has the port, or has it still (Takeable)
 }
 
 // leave notes what a port was, and why it is not so any more: why is nil if its
@@ -115,6 +116,9 @@ func (a *absence) giveBack() error {
 	}
 	settings := a.settings
 	a.settings = nil
+	if a.left {
+		return settings.Leave()
+	}
 	return settings.Release()
 }
 
@@ -149,14 +153,14 @@ func (b *beneath) lost() bool {
 func (x *XSK) Lost() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.beneath != nil && x.beneath.lost()
+	return x.beneath != nil && !x.left && x.beneath.lost()
 }
 
 // Pause implements Restorable.
 func (x *XSK) Pause() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.beneath == nil {
+	if x.beneath == nil || x.left {
 		return nil
 	}
 	err := x.unregister()
@@ -169,7 +173,7 @@ func (x *XSK) Detach(why error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.disabled = errors.Is(why, ErrDisabled)
-	if x.beneath == nil {
+	if x.beneath == nil || x.left {
 		return nil
 	}
 	x.leave(x.info(), why)
@@ -190,6 +194,12 @@ func (x *XSK) GiveBack() error {
 
 // Restore implements Restorable.
 func (x *XSK) Restore() error {
+	x.mu.Lock()
+	left := x.left
+	x.mu.Unlock()
+	if left {
+		return errLeft
+	}
 	var b *beneath
 	err := x.space.Do(func() error {
 		l, settings, err := findAgain(&x.config, &x.last, x.fits)

@@ -27,7 +27,7 @@ func (t *Tunnel) StopReceive() error { return nil }
 func (t *Tunnel) Close() error { return nil }
 
 // tunnelQueue refuses what reaches it, as a graph without the stage encap would let happen.
-type tunnelQueue struct{}
+type tunnelQueue struct{ unshared }
 
 func (tunnelQueue) Receive(*packet.Batch) int            { return 0 }
 func (tunnelQueue) Transmit(*packet.Batch, []uint16) int { return 0 }

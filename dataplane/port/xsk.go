@@ -33,9 +33,10 @@ type XSK struct {
 	stopped bool
 	// reception is what a device beneath is told to let in.
 	reception packet.Reception
-	absence            // while there is nothing beneath
-	past      Counters // of interfaces that are gone, and all as of Close
-	opening   bool     // between Restore and Restored
+	absence              // while there is nothing beneath
+	past      Counters   // of interfaces that are gone, and all as of Close
+	opening   bool       // between Restore and Restored
+	taking    *xskTaking // what another process has given the port, until its workers have the queues; else nil
 }
 
 // UMEM is the packet memory of all xsk ports of a switch, with what the kernel
@@ -184,6 +185,10 @@ func (x *XSK) Open(number uint16, queue int, frames *packet.Cache) (q Queue, err
 	}
 	var opened *xskQueue
 	if err = x.space.Do(func() error {
+		if x.taking != nil {
+			opened, err = x.takeQueue(b, program, number, queue, frames)
+			return err
+		}
 		opened, err = x.openQueue(b, program, number, queue, frames)
 		return err
 	}); err != nil {
@@ -221,15 +226,20 @@ func (x *XSK) openQueue(b *beneath, program *xdp.Program, number uint16, queue i
 	}
 	x.memory.opened.Store(true)
 	q := newXSKQueue(socket, number, uint8(queue), frames)
-	if b.link.partialChecksums() {
-		q.sums = &completer{pool: frames.Pool()}
-	}
-	q.stamps = stamps{tag: program.Tag(), monotonic: x.options.Timestamp == xdp.ClockMonotonic}
+	x.ready(q, b, program)
 	if err := x.register(program, queue, socket.FD()); err != nil {
 		_, closeErr := q.Close()
 		return nil, errors.Join(err, closeErr)
 	}
 	return q, nil
+}
+
+// ready completes a queue by what the port knows of its interface and program.
+func (x *XSK) ready(q *xskQueue, b *beneath, program *xdp.Program) {
+	if b.link.partialChecksums() {
+		q.sums = &completer{pool: q.pool}
+	}
+	q.stamps = stamps{tag: program.Tag(), monotonic: x.options.Timestamp == xdp.ClockMonotonic}
 }
 
 // register directs a queue's packets to its socket, unless the port receives
@@ -346,7 +356,7 @@ func (x *XSK) Counters() Counters {
 
 func (x *XSK) counters() Counters {
 	c := x.past
-	if x.program == nil {
+	if x.program == nil || x.left {
 		return c
 	}
 	b := x.beneathCounters()
@@ -361,9 +371,7 @@ func (x *XSK) counters() Counters {
 func (x *XSK) beneathCounters() (c Counters) {
 	for _, q := range x.queues {
 		// A closed socket has no statistics; they were read before it closed.
-		if s, err := q.socket.Stats(); err == nil {
-			q.stats = s
-		}
+		q.readStats()
 		c.RxRingFull += q.stats.RXRingFull
 		c.RxInvalid += q.stats.RXInvalidDescs
 		c.TxInvalid += q.stats.TXInvalidDescs
@@ -392,6 +400,9 @@ func (x *XSK) StopReceive() error {
 func (x *XSK) unregister() error {
 	var errs []error
 	for _, q := range x.queues {
+		if x.left {
+			break // the program is attached until the other process has put its own in its place
+		}
 		errs = append(errs, x.program.Unregister(int(q.number)))
 	}
 	return errors.Join(errs...)
@@ -412,6 +423,15 @@ func (x *XSK) Close() error {
 		}
 		errs = append(errs, x.giveBack(), x.program.Close())
 		x.program, x.queues = nil, nil
+	}
+	if x.beneath != nil { // of a port that could not be taken over
+		errs = append(errs, x.beneath.close())
+		x.settings, x.beneath = x.beneath.settings, nil
+		errs = append(errs, x.giveBack())
+	}
+	if x.taking != nil {
+		errs = append(errs, x.taking.files.Close())
+		x.taking = nil
 	}
 	if x.space != nil {
 		x.space.Close()

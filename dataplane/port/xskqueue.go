@@ -17,6 +17,7 @@ type xskQueue struct {
 	down   bool // the interface refused to send
 	doubt  bool // the interface was down when it was last heard of
 	stats  xsk.Stats
+	base   xsk.Stats // what the socket had counted when the queue was taken over
 	// busyPoll is set if the worker runs the receive work itself.
 	busyPoll bool
 	// zeroCopy: the device itself takes frames from the fill ring, and may
@@ -38,11 +39,17 @@ type xskQueue struct {
 }
 
 func newXSKQueue(s *xsk.Socket, port uint16, number uint8, frames *packet.Cache) *xskQueue {
+	q := makeXSKQueue(s, port, number, frames)
+	q.debt = s.Fill.Size()
+	q.refill()
+	return q
+}
+
+// makeXSKQueue is newXSKQueue without a frame.
+func makeXSKQueue(s *xsk.Socket, port uint16, number uint8, frames *packet.Cache) *xskQueue {
 	q := &xskQueue{socket: s, frames: frames, pool: frames.Pool(), port: port, number: number}
 	q.busyPoll, q.zeroCopy = s.Granted().BusyPoll, s.Granted().ZeroCopy
-	q.debt = s.Fill.Size()
 	q.given = make([]bool, q.pool.Frames())
-	q.refill()
 	return q
 }
 
@@ -307,17 +314,26 @@ func (q *xskQueue) FD() int { return q.socket.FD() }
 // Ended implements Queue: a network may always send something.
 func (q *xskQueue) Ended() bool { return false }
 
+// readStats reads what the kernel counts, while the socket is open and this process's.
+func (q *xskQueue) readStats() {
+	if s, err := q.socket.Stats(); err == nil {
+		q.stats = s.Since(q.base)
+	}
+}
+
 // Rehome implements Rehomer.
 func (q *xskQueue) Rehome(frames *packet.Cache) { q.frames = frames }
 
 // Close implements Queue. The port receives nothing more by then. The kernel
 // does not say which frames it keeps, but they are those given and not come back.
 func (q *xskQueue) Close() (Rest, error) {
-	rest := Rest{Unsent: q.socket.TX.Unsent()}
-	if s, err := q.socket.Stats(); err == nil {
-		q.stats = s
+	var rest Rest
+	var held xsk.Held
+	if !q.socket.Left() {
+		rest.Unsent = q.socket.TX.Unsent()
+		q.readStats()
+		_, held = q.socket.Reclaim(nil)
 	}
-	_, held := q.socket.Reclaim(nil)
 	err := q.socket.Close()
 	for i, kernel := range q.given {
 		if !kernel {

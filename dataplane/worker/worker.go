@@ -54,6 +54,7 @@ type Worker struct {
 	past     []pastClass
 	spins    int
 	thread   int
+	left     bool          // another process has the worker's queues
 	pollFDs  []unix.PollFd // the event descriptor, then the queues'
 
 	_        [64]byte     // others read what follows while the owner counts above
@@ -193,6 +194,9 @@ func (w *Worker) work() {
 		pending := w.service()
 		if c := w.call.Load(); c != nil && w.call.CompareAndSwap(c, nil) {
 			c.run()
+			if w.left {
+				return
+			}
 		}
 		if got != 0 {
 			quiet = 0

@@ -45,6 +45,9 @@ type Attachment struct {
 	mode     Mode
 	ifindex  int
 	noNative error
+	// next is the program that Commit attaches, of an attachment that another process has still (Adopt).
+	next    *Program
+	adopted bool
 }
 
 // Attach puts the program on the interface, which must be in the network namespace of the
@@ -107,6 +110,14 @@ func (a *Attachment) Replace(p *Program) error {
 		// read memory that is not there.
 		return errors.New("replace the XDP program: one for a device runs natively, on that device alone")
 	}
+	if a.adopted {
+		a.next = p
+		return nil
+	}
+	return a.update(p)
+}
+
+func (a *Attachment) update(p *Program) error {
 	if err := a.link.Update(p.program); err != nil {
 		return fmt.Errorf("replace the XDP program: %w", err)
 	}

@@ -27,6 +27,7 @@ type Socket struct {
 	granted  Granted
 	mappings [4]mapping
 	probe    *probe // of a socket in zero-copy mode
+	left     bool   // another process has the socket (Leave)
 }
 
 // Open makes the socket of a queue. The interface must be in the network namespace
@@ -165,6 +166,11 @@ func (s *Socket) makeRings(config Config) error {
 			return fmt.Errorf("make rings: %w", err)
 		}
 	}
+	return s.mapRings(config)
+}
+
+// mapRings maps rings of the sizes that the socket has.
+func (s *Socket) mapRings(config Config) error {
 	off, err := mmapOffsets(s.fd)
 	if err != nil {
 		return fmt.Errorf("ask for the rings' layout: %w", err)
@@ -285,6 +291,9 @@ func (s *Socket) Close() error {
 	}
 	s.umem.forget(s)
 	err := s.release()
+	if s.probe != nil && s.left {
+		return errors.Join(err, s.probe.close())
+	}
 	if s.probe != nil {
 		err = errors.Join(err, s.probe.await())
 	}

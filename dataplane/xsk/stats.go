@@ -29,3 +29,14 @@ func (s *Socket) Stats() (Stats, error) {
 		TXRingEmpty:     k.Tx_ring_empty_descs,
 	}, nil
 }
+
+// Since is what was counted since an earlier time.
+func (s Stats) Since(before Stats) Stats {
+	s.RXDropped -= before.RXDropped
+	s.RXInvalidDescs -= before.RXInvalidDescs
+	s.TXInvalidDescs -= before.TXInvalidDescs
+	s.RXRingFull -= before.RXRingFull
+	s.RXFillRingEmpty -= before.RXFillRingEmpty
+	s.TXRingEmpty -= before.TXRingEmpty
+	return s
+}

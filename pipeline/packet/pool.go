@@ -1,8 +1,10 @@
 package packet
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -17,6 +19,7 @@ import (
 // frames and then with TryLock: it never sleeps there.
 type Pool struct {
 	mem       []byte
+	file      *os.File // of mem; nil: it is this process's alone
 	frameSize uint64
 	shift     uint
 	huge      bool
@@ -44,6 +47,12 @@ type PoolConfig struct {
 	FrameSize int  // bytes per frame, a power of two from 2048
 	HugePages bool // try 2 MiB pages; falls back to ordinary ones (see Pool.HugePages)
 	Audit     bool // keep the owner of each frame, and count wrong transitions
+	// Shared lets another process map the memory, by Pool.File. Ordinary pages are small ones then, where
+	// the kernel has no transparent huge pages for shared memory (/sys/kernel/mm/transparent_hugepage/shmem_enabled).
+	Shared bool
+	// File is the memory of another process's pool of the same size (Pool.File), to go on with: no frame is free before Release.
+	// The pool has its own descriptor of it.
+	File *os.File
 }
 
 // NewPool maps the memory of a pool. All frames are free.
@@ -56,7 +65,11 @@ func NewPool(c PoolConfig) (*Pool, error) {
 	}
 	p := &Pool{frameSize: uint64(c.FrameSize), shift: uint(bits.TrailingZeros(uint(c.FrameSize)))}
 	size := c.Frames * c.FrameSize
-	if err := p.mapMemory(size, c.HugePages); err != nil {
+	if c.File != nil {
+		if err := p.mapFile(c.File, size); err != nil {
+			return nil, fmt.Errorf("map the packet memory of another process: %w", err)
+		}
+	} else if err := p.mapMemory(size, c.HugePages, c.Shared); err != nil {
 		return nil, fmt.Errorf("map %d MiB for %d frames: %w: set fewer frames or smaller rings", size>>20, c.Frames, err)
 	}
 	p.next = make([]uint32, c.Frames)
@@ -68,6 +81,9 @@ func NewPool(c PoolConfig) (*Pool, error) {
 	for i := range p.free {
 		p.free[i] = uint64(c.Frames-1-i) << p.shift
 	}
+	if c.File != nil {
+		p.free = p.free[:0]
+	}
 	if c.Audit {
 		p.audit = make([]atomic.Uint32, c.Frames)
 	}
@@ -76,7 +92,10 @@ func NewPool(c PoolConfig) (*Pool, error) {
 
 const hugePage = 2 << 20
 
-func (p *Pool) mapMemory(size int, huge bool) error {
+func (p *Pool) mapMemory(size int, huge, shared bool) error {
+	if shared {
+		return p.makeFile(size, huge)
+	}
 	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if huge {
 		rounded := (size + hugePage - 1) &^ (hugePage - 1)
@@ -95,11 +114,15 @@ func (p *Pool) mapMemory(size int, huge bool) error {
 	return nil
 }
 
-// Close unmaps the memory. No frame may be in use, by us or by the kernel.
+// Close unmaps the memory. No frame may be in use, by us or by the kernel, but for those that another process has taken over.
 func (p *Pool) Close() error {
 	mem := p.mem
 	p.mem = nil
-	return unix.Munmap(mem)
+	err := unix.Munmap(mem)
+	if p.file != nil {
+		err = errors.Join(err, p.file.Close())
+	}
+	return err
 }
 
 // Memory returns the whole mapping. It is page aligned and may be longer than

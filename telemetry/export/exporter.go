@@ -109,6 +109,18 @@ func (e *Exporter) Remove(now int64, sources ...Source) {
 	}
 }
 
+// listen has sources work that do so only where their records are kept. Once is enough, and twice is no harm.
+func (e *Exporter) listen() {
+	for _, s := range e.sources {
+		if l, ok := s.(Listener); ok {
+			l.Listen()
+		}
+	}
+}
+
+// spoolTo gives an exporter without a sink one, before its first poll.
+func (e *Exporter) spoolTo(sink Sink) { e.sink = sink }
+
 // SetBudget bounds what the sink gets per second, from the next poll on; 0: no bound, which is the default. The sources
 // that are Shapers leave out what does not fit, and what others emit beyond it is dropped and counted.
 func (e *Exporter) SetBudget(rate ByteRate) { e.rate.Store(int64(rate)) }

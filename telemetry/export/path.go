@@ -24,6 +24,7 @@ type Path struct {
 
 	turning sync.Mutex // one start or stop of the shipper at a time
 	ended   bool       // guarded by turning
+	left    bool       // guarded by turning
 
 	mu      sync.Mutex
 	shipper *Shipper // nil: records stay in the spool
@@ -80,7 +81,36 @@ func (p *Path) Close(now int64) error {
 	p.turning.Lock()
 	defer p.turning.Unlock()
 	p.ended = true
-	return errors.Join(p.stopSending(stopGrace), p.Spool.Close())
+	grace := stopGrace
+	if p.left {
+		grace = 0
+	}
+	return errors.Join(p.stopSending(grace), p.Spool.Close())
+}
+
+// Leave has Close leave what is not sent to another process, which opens the spool when it is closed.
+func (p *Path) Leave() {
+	p.turning.Lock()
+	defer p.turning.Unlock()
+	p.left = true
+}
+
+// Expect has the sources work for a spool that Open will open. It is to be called before packets flow.
+func (p *Path) Expect() { p.Exporter.listen() }
+
+// Open gives a path that was made without a spool the one of c, if that names one. It is to be called before Start, and before anything else
+// uses the path.
+func (p *Path) Open(c Config) error {
+	if c.Spool == "" {
+		return nil
+	}
+	spool, err := OpenSpool(c, p.name)
+	if err != nil {
+		return err
+	}
+	p.Spool = spool
+	p.Exporter.spoolTo(spool)
+	return nil
 }
 
 // CheckSending reports what would keep records from being sent, by key.

@@ -1,0 +1,409 @@
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirswitch/weir/dataplane/traffic/traffictest"
+	"github.com/weirswitch/weir/internal/handover"
+)
+
+// takeoversVariable is how many takeovers follow each other in TestTakeover.
+const takeoversVariable = "WEIR_TAKEOVERS"
+
+// takeOver starts a process that takes the switch of old over, and waits for the end of the old one, which must be clean.
+func (b *testbed) takeOver(t *testing.T, config string, old *process) *process {
+	t.Helper()
+	p := &process{cmd: weirCommand("switch", "-c", config, "--takeover", "--report", "json")}
+	b.startCommand(t, p)
+	_ = old.cmd.Wait()
+	if status := old.cmd.ProcessState.ExitCode(); status != 0 {
+		t.Fatalf("the old process ended with %d: %s", status, &old.stderr)
+	}
+	return p
+}
+
+// blockedPattern finds in the log of a process how long no packet was forwarded when it took the switch over.
+var blockedPattern = regexp.MustCompile(`took the switch over.*"blocked": "([^"]*)"`)
+
+func (p *process) blocked(t *testing.T) time.Duration {
+	t.Helper()
+	m := blockedPattern.FindStringSubmatch(p.stderr.String())
+	if m == nil {
+		t.Fatalf("the log has no word of a takeover: %s", &p.stderr)
+	}
+	d, err := time.ParseDuration(m[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// kept holds a process's last report to the books: they balance, and all frames are accounted for.
+func (p *process) kept(t *testing.T) lastReport {
+	t.Helper()
+	r := p.report(t)
+	if !r.Balanced || r.Frames.Lost != 0 || r.Frames.Faults != 0 {
+		t.Errorf("the books of a process: %+v", r)
+	}
+	return r
+}
+
+// stream is a TCP connection between the hosts, through which random bytes go while a test does something else.
+type stream struct {
+	listener net.Listener
+	stop     chan struct{}
+	results  chan error
+	sent     [2]uint64
+	sums     [2][32]byte
+}
+
+func (b *testbed) stream(t *testing.T) *stream {
+	t.Helper()
+	s := &stream{stop: make(chan struct{}), results: make(chan error, 2)}
+	must(t, b.hosts[1].NS.Do(func() (err error) {
+		s.listener, err = net.Listen("tcp", "10.0.0.2:7000")
+		return err
+	}))
+	t.Cleanup(func() { _ = s.listener.Close() })
+	go func() {
+		s.results <- func() error {
+			c, err := s.listener.Accept()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			h := sha256.New()
+			n, err := io.Copy(h, c)
+			s.sent[1] = uint64(n)
+			h.Sum(s.sums[1][:0])
+			return err
+		}()
+	}()
+	var c net.Conn
+	must(t, b.hosts[0].NS.Do(func() (err error) {
+		c, err = net.DialTimeout("tcp", "10.0.0.2:7000", time.Minute)
+		return err
+	}))
+	go func() {
+		s.results <- func() error {
+			defer c.Close()
+			h, random, buf := sha256.New(), rand.NewChaCha8([32]byte{1}), make([]byte, 16<<10)
+			for {
+				select {
+				case <-s.stop:
+					h.Sum(s.sums[0][:0])
+					return nil
+				default:
+				}
+				_, _ = random.Read(buf)
+				if _, err := c.Write(buf); err != nil {
+					return err
+				}
+				h.Write(buf)
+				s.sent[0] += uint64(len(buf))
+			}
+		}()
+	}()
+	return s
+}
+
+// end ends the stream, of which every byte must have arrived.
+func (s *stream) end(t *testing.T) (bytes uint64) {
+	t.Helper()
+	close(s.stop)
+	for range 2 {
+		if err := <-s.results; err != nil {
+			t.Errorf("TCP: %v", err)
+		}
+	}
+	if s.sent[0] != s.sent[1] || s.sums[0] != s.sums[1] || s.sent[0] == 0 {
+		t.Errorf("TCP: %d bytes were sent and %d received, or they differ", s.sent[0], s.sent[1])
+	}
+	return s.sent[0]
+}
+
+// TestTakeover: processes take a switch over from each other, many times, while numbered packets and a TCP connection pass. No packet
+// is lost, and each process's books balance.
+func TestTakeover(t *testing.T) {
+	b := newTestbed(t, 0)
+	times := 3
+	if text := os.Getenv(takeoversVariable); text != "" {
+		var err error
+		times, err = strconv.Atoi(text)
+		must(t, err)
+	}
+	config := b.config(t, "s1")
+	p := b.start(t, config)
+	s := b.stream(t)
+	l := traffictest.Start(t, b.hosts[0], b.hosts[1:], 128, 2000, uint64(max(5000, 1500*times)))
+	var blocked []time.Duration
+	forwarded := uint64(0)
+	for range times {
+		old := p
+		p = b.takeOver(t, config, old)
+		forwarded += old.kept(t).Forwarded
+	}
+	sent, at := l.Received(t)
+	bytes := s.end(t)
+	if at[0] != sent {
+		t.Errorf("%d of %d packets are lost", int64(sent)-int64(at[0]), sent)
+	}
+	if status := p.stop(t); status != 0 {
+		t.Errorf("the last process ended with %d: %s", status, &p.stderr)
+	}
+	forwarded += p.kept(t).Forwarded
+	blocked = append(blocked, p.blocked(t))
+	if forwarded < sent {
+		t.Errorf("the processes forwarded %d packets, and %d arrived", forwarded, sent)
+	}
+	fmt.Printf("%d takeovers under TCP (%d MiB) and %d packets: lost %d, the last one blocked for %v\n",
+		times, bytes>>20, sent, int64(sent)-int64(at[0]), blocked)
+	b.checkClean(t)
+	b.checkNoTakeover(t)
+}
+
+func (b *testbed) checkNoTakeover(t *testing.T) {
+	t.Helper()
+	if left, _ := filepath.Glob(filepath.Join(b.dir, "*.takeover")); len(left) != 0 {
+		t.Errorf("sockets are left: %v", left)
+	}
+}
+
+// failTakeover runs a process that cannot take the switch over, and returns what it says.
+func (b *testbed) failTakeover(t *testing.T, config string, become func(*exec.Cmd)) string {
+	t.Helper()
+	p := &process{cmd: weirCommand("switch", "-c", config, "--takeover")}
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	if become != nil {
+		become(p.cmd)
+	}
+	must(t, b.ns.Start(p.cmd))
+	_ = p.cmd.Wait()
+	if status := p.cmd.ProcessState.ExitCode(); status == 0 {
+		t.Error("the takeover was not refused")
+	}
+	return p.stderr.String()
+}
+
+// half speaks the new process's side up to a message, and then ends as a process that crashes.
+func (b *testbed) half(t *testing.T, say func(c *handover.Conn)) {
+	t.Helper()
+	raw, err := net.Dial("unix", filepath.Join(b.dir, "s1.takeover"))
+	must(t, err)
+	defer raw.Close()
+	c := handover.NewConn(raw.(*net.UnixConn))
+	must(t, c.SetDeadline(time.Now().Add(time.Minute)))
+	say(c)
+}
+
+// next receives a message and closes its files.
+func next(t *testing.T, c *handover.Conn) handover.Kind {
+	t.Helper()
+	m, err := c.Next()
+	must(t, err)
+	m.Close()
+	return m.Kind
+}
+
+// The kinds of node/takeover.go that the tests name.
+const (
+	sayHello, sayPort, sayRest, sayEnd = 1, 3, 4, 7
+)
+
+// TestTakeoverRefused: a takeover that fails in any phase costs nothing: the old process goes on, without a packet lost.
+func TestTakeoverRefused(t *testing.T) {
+	b := newTestbed(t, 0)
+	config := b.config(t, "s1")
+	p := b.start(t, config)
+	hello := map[string]any{"name": "s1", "process": os.Getpid()}
+	ports := func(c *handover.Conn) {
+		must(t, c.Send(sayHello, hello, nil))
+		next(t, c) // the offer
+		for range 2 {
+			if k := next(t, c); k != sayPort {
+				t.Fatalf("message %d, and no port", k)
+			}
+		}
+	}
+	other := func(name string, edit ...string) string {
+		path := b.config(t, "s1", edit...)
+		moved := filepath.Join(b.dir, name)
+		must(t, os.Rename(path, moved))
+		b.config(t, "s1")
+		return moved
+	}
+	for _, c := range []struct {
+		name string
+		want string // in the log of the old process
+		do   func(t *testing.T) (says string)
+		tell string // in what the new one says
+	}{
+		{"bad configuration", "", func(t *testing.T) string {
+			return b.failTakeover(t, other("bad.toml", "patch\"]", "patsch\"]"), nil)
+		}, "patsch"},
+		{"no such interface", "", func(t *testing.T) string {
+			return b.failTakeover(t, other("ports.toml", "interface = \"p1\"", "interface = \"p7\"", `"p1"]]`, `"p7"]]`), nil)
+		}, "no interface p7"},
+		{"fewer ports", "port p1 is missing here", func(t *testing.T) string {
+			return b.failTakeover(t, other("fewer.toml", "[[port]]\ninterface = \"p1\"\n", "", `"patch"`, `"l2"`, "[stages.patch]\npairs = [[\"p0\", \"p1\"]]\n", ""), nil)
+		}, "port p1 is missing here"},
+		{"port configured otherwise", "port p1 is configured otherwise", func(t *testing.T) string {
+			return b.failTakeover(t, other("budget.toml", "interface = \"p1\"", "interface = \"p1\"\ntx_budget = 64"), nil)
+		}, "port p1 is configured otherwise"},
+		{"more workers", "workers.count is 1 there and 2 here", func(t *testing.T) string {
+			return b.failTakeover(t, other("workers.toml", "[workers]", "[workers]\ncount = 2"), nil)
+		}, "workers.count is 1 there and 2 here"},
+		{"no permission", "", func(t *testing.T) string {
+			readable := filepath.Join(t.TempDir(), "s1.toml")
+			text, err := os.ReadFile(config)
+			must(t, err)
+			must(t, os.WriteFile(readable, text, 0o644))
+			must(t, os.Chmod(filepath.Dir(readable), 0o755))
+			return b.failTakeover(t, readable, func(cmd *exec.Cmd) {
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+			})
+		}, ""},
+		{"another version", "another version", func(t *testing.T) string {
+			b.half(t, func(c *handover.Conn) {
+				c.Speak(handover.Version + 1)
+				must(t, c.Send(sayHello, hello, nil))
+				if _, err := c.Next(); err == nil {
+					t.Error("a hello of another version was answered")
+				}
+			})
+			return ""
+		}, ""},
+		{"another switch", "this is switch s1, and not s2", func(t *testing.T) string {
+			b.half(t, func(c *handover.Conn) {
+				must(t, c.Send(sayHello, map[string]any{"name": "s2"}, nil))
+				if _, err := c.Next(); err == nil || !strings.Contains(err.Error(), "this is switch s1") {
+					t.Errorf("a hello for another switch was answered by %v", err)
+				}
+			})
+			return ""
+		}, ""},
+		{"nothing said", "unexpected EOF", func(t *testing.T) string { b.half(t, func(*handover.Conn) {}); return "" }, ""},
+		{"garbage", "no message of a takeover", func(t *testing.T) string {
+			b.half(t, func(c *handover.Conn) {
+				_, err := c.Write(make([]byte, 4096))
+				must(t, err)
+				_, _ = c.Next()
+			})
+			return ""
+		}, ""},
+		{"ended after the offer", "", func(t *testing.T) string { b.half(t, ports); return "" }, ""},
+		{"ended while the workers rest", "no packet was forwarded for", func(t *testing.T) string {
+			b.half(t, func(c *handover.Conn) {
+				ports(c)
+				must(t, c.Send(sayRest, nil, nil))
+				next(t, c)
+			})
+			return ""
+		}, ""},
+		{"ended with all states", "no packet was forwarded for", func(t *testing.T) string {
+			b.half(t, func(c *handover.Conn) {
+				ports(c)
+				must(t, c.Send(sayRest, nil, nil))
+				for next(t, c) != sayEnd {
+				}
+			})
+			return ""
+		}, ""},
+		{"refused with all states", "the frames do not add up", func(t *testing.T) string {
+			b.half(t, func(c *handover.Conn) {
+				ports(c)
+				must(t, c.Send(sayRest, nil, nil))
+				for next(t, c) != sayEnd {
+				}
+				c.Refuse(fmt.Errorf("the frames do not add up"))
+			})
+			return ""
+		}, ""},
+		{"silent with all states", "i/o timeout", func(t *testing.T) string {
+			b.half(t, func(c *handover.Conn) {
+				ports(c)
+				must(t, c.Send(sayRest, nil, nil))
+				for next(t, c) != sayEnd {
+				}
+				if _, err := c.Next(); err == nil {
+					t.Error("the old process waits for ever")
+				}
+			})
+			return ""
+		}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if says := c.do(t); !strings.Contains(says, c.tell) {
+				t.Errorf("the new process says %q, and nothing of %q", says, c.tell)
+			}
+			b.exchange(t, 20)
+		})
+	}
+	// And then one succeeds.
+	q := b.takeOver(t, config, p)
+	b.exchange(t, 20)
+	log := p.stderr.String()
+	for _, want := range []string{"port p1 is missing here", "port p1 is configured otherwise", "workers.count is 1 there and 2 here", "another version", "this is switch s1, and not s2",
+		"no message of a takeover", "no packet was forwarded for", "the frames do not add up", "i/o timeout"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log says nothing of %q", want)
+		}
+	}
+	p.kept(t)
+	if status := q.stop(t); status != 0 {
+		t.Errorf("the new process ended with %d: %s", status, &q.stderr)
+	}
+	q.kept(t)
+	b.checkClean(t)
+	b.checkNoTakeover(t)
+}
+
+// TestTakeoverKilled: a new process that is killed at any moment of a takeover leaves the old one as it was, or has the switch; then the old one has ended.
+func TestTakeoverKilled(t *testing.T) {
+	b := newTestbed(t, 0)
+	config := b.config(t, "s1")
+	p := b.start(t, config)
+	kills := 0
+	for after := time.Millisecond; kills < 12; after += 5 * time.Millisecond {
+		q := &process{cmd: weirCommand("switch", "-c", config, "--takeover")}
+		q.cmd.Stdout, q.cmd.Stderr = &q.stdout, &q.stderr
+		must(t, b.ns.Start(q.cmd))
+		time.Sleep(after) // a moment of its preparation, which one does not matter
+		must(t, q.cmd.Process.Signal(unix.SIGKILL))
+		_ = q.cmd.Wait()
+		if strings.Contains(q.stderr.String(), "took the switch over") {
+			// It was done: its end is that of a switch. Begin anew.
+			_ = p.cmd.Wait()
+			p = b.start(t, config)
+			after = time.Millisecond
+			if slices.Contains([]int{0, 1}, kills) {
+				t.Log("the machine is fast: no kill came before the end of a takeover")
+			}
+			break
+		}
+		kills++
+		b.exchange(t, 5)
+	}
+	if status := p.stop(t); status != 0 {
+		t.Errorf("the old process ended with %d: %s", status, &p.stderr)
+	}
+	p.kept(t)
+	b.checkClean(t)
+	b.checkNoTakeover(t)
+}

@@ -1,0 +1,167 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/weirswitch/weir/dataplane/port"
+)
+
+// Rest is a switch whose workers wait between two batches, all at once, with nothing between them: a process that takes the switch over goes
+// on from there. End resumes the workers, Leave ends them. Between Rest and either, no Worker.Do returns.
+type Rest struct {
+	sw     *Switch
+	resume chan struct{}
+	left   bool
+}
+
+// Hold keeps the ports and the graph from changing by control until release is called: what is under way of such a change has ended.
+func (s *Switch) Hold() (release func(), err error) {
+	s.changing.Lock()
+	s.regraph.Lock()
+	release = func() {
+		s.regraph.Unlock()
+		s.changing.Unlock()
+	}
+	switch {
+	case !s.running.Load():
+		err = errNotRunning
+	case s.ending:
+		err = errClosing
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// Takeable lists the ports for another process to go on with, by their numbers, or names those that it cannot.
+func (s *Switch) Takeable() (ports []port.Takeable, err error) {
+	var errs []error
+	for _, seat := range s.members() {
+		p, ok := seat.port.(port.Takeable)
+		if !ok {
+			i := seat.port.Info()
+			errs = append(errs, fmt.Errorf("port %s: no other process can take over a port of the driver %s", i.Name, i.Driver))
+			continue
+		}
+		ports = append(ports, p)
+	}
+	for _, w := range s.workers {
+		w.Do(func() {
+			for k := range w.queues {
+				if _, ok := w.queues[k].queue.(port.Movable); !ok {
+					errs = append(errs, fmt.Errorf("queue %s: no other process can take it over: %s", w.names[k], port.Unmovable(w.queues[k].queue)))
+				}
+			}
+		})
+	}
+	return ports, errors.Join(errs...)
+}
+
+// Rest brings all workers to rest between two batches, and empties the rings between them. The caller has Hold.
+func (s *Switch) Rest() *Rest {
+	r := &Rest{sw: s, resume: make(chan struct{})}
+	resting := make(chan struct{}, len(s.workers))
+	for _, w := range s.workers {
+		// A worker that has ended by itself never comes; Do runs the function here then.
+		go w.Do(func() {
+			resting <- struct{}{}
+			<-r.resume
+			w.left = r.left
+		})
+	}
+	for range s.workers {
+		<-resting
+	}
+	s.emptyHomes()
+	// The workers are between two batches and this goroutine has all they have. What a worker takes over leaves by its own queues,
+	// so one round empties the rings.
+	for _, w := range s.workers {
+		for w.takeOver() != 0 {
+		}
+	}
+	return r
+}
+
+// Queues calls f for each queue of each port, with the port's and the queue's number.
+func (r *Rest) Queues(f func(number, queue int, q port.Movable) error) error {
+	for _, w := range r.sw.workers {
+		for k := range w.queues {
+			q := &w.queues[k]
+			m, ok := q.queue.(port.Movable)
+			if !ok {
+				return fmt.Errorf("queue %s is not what it was: %s", w.names[k], port.Unmovable(q.queue))
+			}
+			if err := f(int(q.port), int(q.number), m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Free counts the frames that no queue has.
+func (r *Rest) Free() int {
+	n := r.sw.pool.Free()
+	for _, w := range r.sw.workers {
+		n += w.cache.Len()
+	}
+	return n
+}
+
+// End has the workers go on as if nothing had happened.
+func (r *Rest) End() { close(r.resume) }
+
+// Leave leaves the ports to the process that has taken them over, and ends the workers: Run drains nothing, and closes what is this process's
+// alone.
+func (r *Rest) Leave() {
+	for _, seat := range r.sw.members() {
+		seat.port.(port.Takeable).Leave()
+	}
+	_ = r.Queues(func(_, _ int, q port.Movable) error { q.Leave(); return nil })
+	r.left = true
+	close(r.resume)
+}
+
+// Enter has the queues of a switch that does not run yet go on where another process's workers rest, and gives the pool the frames that no queue
+// has. state is what that process says of a queue. Nothing is taken from the other process before Begin.
+func (s *Switch) Enter(state func(number, queue int) ([]byte, bool)) error {
+	taken := make([]bool, s.pool.Frames())
+	r := &Rest{sw: s}
+	if err := r.Queues(func(number, queue int, q port.Movable) error {
+		text, ok := state(number, queue)
+		if !ok {
+			return fmt.Errorf("queue %d of port %d has no state", queue, number)
+		}
+		frames, err := q.Enter(text)
+		for _, f := range frames {
+			if taken[f] {
+				return fmt.Errorf("frame %d is in two queues", f)
+			}
+			taken[f] = true
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	s.pool.Release(func(frame int) bool { return taken[frame] })
+	return nil
+}
+
+// Begin takes the queues over, behind Enter and the other process's word that it has left them.
+func (s *Switch) Begin() {
+	_ = (&Rest{sw: s}).Queues(func(_, _ int, q port.Movable) error { q.Begin(); return nil })
+}
+
+// Entered tells the ports that were taken over that the workers have their queues.
+func (s *Switch) Entered() error {
+	var errs []error
+	for _, seat := range s.members() {
+		if p, ok := seat.port.(port.Takeable); ok {
+			errs = append(errs, p.Entered())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,567 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/control"
+	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/internal/handover"
+	"github.com/weirswitch/weir/internal/socket"
+	"github.com/weirswitch/weir/pipeline"
+	"github.com/weirswitch/weir/pipeline/packet"
+)
+
+// A takeover, over the socket takeoverSocket of the process that runs the switch:
+//
+//	old process                              new process
+//	forwards                          <──    hello: who it is
+//	offer, a port for each port       ──>    maps the memory and the rings, builds ports and stages
+//	                                  <──    rest
+//	its workers rest between batches
+//	state of each queue and stage, end ──>   takes them
+//	                                  <──    ready
+//	go                                ──>    its workers forward
+//	                                  <──    forwarding
+//	ends its slices, closes its spool
+//	and control                       ──>    left: opens the spool and control
+//
+// Until go, whatever fails, and the end of the connection, leave the old process as it was: its workers resume. The new one has touched nothing by then.
+const (
+	kindHello handover.Kind = iota + 1
+	kindOffer
+	kindPort
+	kindRest
+	kindQueue
+	kindStage
+	kindEnd
+	kindReady
+	kindGo
+	kindForwarding
+	kindLeft
+)
+
+// The time that each side gives the other.
+const (
+	// prepareLimit is for all that the new process does while the old one forwards.
+	prepareLimit = time.Minute
+	// restLimit is for the time in which no packet is forwarded: then the old process goes on.
+	restLimit = time.Second
+	// leaveLimit is how long the new process waits for the spool and control.
+	leaveLimit = 10 * time.Second
+)
+
+// takeoverSocket is where the switch with a control socket is taken over.
+func takeoverSocket(control string) string { return strings.TrimSuffix(control, ".sock") + ".takeover" }
+
+type hello struct {
+	Version string `json:"version"` // of the program, for the log
+	Process int    `json:"process"`
+	Name    string `json:"name"` // of the switch
+}
+
+type offer struct {
+	Version   string `json:"version"`
+	Process   int    `json:"process"`
+	Config    string `json:"config"` // in force, as TOML
+	Frames    int    `json:"frames"`
+	FrameSize int    `json:"frame_size"`
+	Ports     int    `json:"ports"` // how many messages follow
+}
+
+type queueState struct {
+	Port  string `json:"port"`
+	Queue int    `json:"queue"`
+}
+
+type stageState struct {
+	Stage string   `json:"stage"`
+	Names []string `json:"names"` // of the ports by number
+}
+
+type endState struct {
+	Free   int `json:"free"` // frames that no queue has
+	Queues int `json:"queues"`
+	Stages int `json:"stages"`
+}
+
+// begins names the stages whose state is their configuration, or what they measure: that begins anew, after the old process has ended its slices.
+var begins = []string{"parse", "patch", "acl", "mirror", "policer", "guard", "vlan", "tag", "irb", "lldp", "sflow", "encap", "pint", "lds_ingress", "lds_egress", "oblivious", "disketch"}
+
+// unpassable reports the stages that cannot pass on what they know.
+func (n *Node) unpassable() error {
+	var errs []error
+	for _, s := range n.chain() {
+		if _, ok := s.Module.(pipeline.Stateful); !ok && !slices.Contains(begins, s.Name) {
+			errs = append(errs, fmt.Errorf("stage %s: no other process can go on with what it knows", s.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// listenTakeovers makes the socket.
+func (n *Node) listenTakeovers() error {
+	if n.options.NoControl || !n.config.Control.Takeover {
+		return nil
+	}
+	var err error
+	n.takeovers, err = control.Listen(takeoverSocket(n.config.Control.Socket), "")
+	return err
+}
+
+// serveTakeovers lets processes take the switch over, one at a time, until ctx ends. It reports how long no packet was forwarded by done, if one has.
+func (n *Node) serveTakeovers(ctx context.Context) {
+	end := context.AfterFunc(ctx, func() { _ = n.takeovers.Close() })
+	defer end()
+	for {
+		c, err := n.takeovers.Accept()
+		if err != nil {
+			return
+		}
+		if n.letTake(ctx, c) {
+			_ = n.takeovers.Close()
+			return
+		}
+	}
+}
+
+// letTake reports whether the other end has taken the switch over.
+func (n *Node) letTake(ctx context.Context, c net.Conn) (left bool) {
+	raw, ok := c.(*net.UnixConn)
+	if !ok {
+		_ = c.Close()
+		return false
+	}
+	conn := handover.NewConn(raw)
+	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Now()) })
+	err := n.give(conn, socket.PeerOf(c))
+	stop()
+	if err == nil {
+		n.leaving = conn
+		return true
+	}
+	n.log.Warn("takeover refused, the switch goes on", zap.Error(err))
+	if !errors.As(err, new(handover.RefusedError)) {
+		conn.Refuse(err)
+	}
+	_ = c.Close()
+	n.takeoversFailed.Add(1)
+	return false
+}
+
+// give is the old process's side up to forwarding.
+func (n *Node) give(conn *handover.Conn, peer socket.Peer) error {
+	if !peer.Privileged() {
+		return fmt.Errorf("no permission: process %d is of user %d, and root and the switch's own user alone may take it over", peer.PID, peer.UID)
+	}
+	_ = conn.SetDeadline(time.Now().Add(prepareLimit))
+	m, err := conn.Receive(kindHello)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	var h hello
+	if err := m.Decode(&h); err != nil {
+		return err
+	}
+	if h.Name != n.config.Switch.Name {
+		return fmt.Errorf("this is switch %s, and not %s", n.config.Switch.Name, h.Name)
+	}
+	n.log.Info("takeover begins", zap.Int("process", h.Process), zap.String("version", h.Version))
+	// No change of the configuration from here on.
+	n.changing.Lock()
+	defer n.changing.Unlock()
+	release, err := n.sw.Hold()
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := n.sendOffer(conn); err != nil {
+		return err
+	}
+	if m, err = conn.Receive(kindRest); err != nil {
+		return err
+	}
+	m.Close()
+	begun := time.Now()
+	_ = conn.SetDeadline(begun.Add(restLimit))
+	rest := n.sw.Rest()
+	if err := n.sendState(conn, rest); err != nil {
+		rest.End()
+		return fmt.Errorf("no packet was forwarded for %v: %w", time.Since(begun).Round(time.Microsecond), err)
+	}
+	if m, err = conn.Receive(kindForwarding); err != nil {
+		// It had the queues.
+		n.log.Error("the process that took the switch over has ended: this one ends too", zap.Error(err))
+	} else {
+		m.Close()
+	}
+	n.log.Info("taken over", zap.Int("by process", h.Process), zap.Duration("blocked", time.Since(begun)))
+	rest.Leave()
+	return nil
+}
+
+// sendOffer sends what the new process needs to prepare.
+func (n *Node) sendOffer(conn *handover.Conn) error {
+	if n.pool.File() == nil {
+		return errors.New("the packet memory is this process's alone: control.takeover was not set when it started")
+	}
+	if err := n.unpassable(); err != nil {
+		return err
+	}
+	ports, err := n.sw.Takeable()
+	if err != nil {
+		return err
+	}
+	if err := conn.Send(kindOffer, offer{
+		Version: Version().Version, Process: os.Getpid(), Config: n.inForce.Load().text,
+		Frames: n.pool.Frames(), FrameSize: n.pool.FrameSize(), Ports: len(ports),
+	}, nil, n.pool.File()); err != nil {
+		return err
+	}
+	for _, p := range ports {
+		s, err := p.Share()
+		if err != nil {
+			return err
+		}
+		err = errors.Join(conn.Send(kindPort, s, nil, s.Files...), s.Close())
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resting is a switch whose workers rest: worker.Rest.
+type resting interface {
+	Queues(f func(number, queue int, q port.Movable) error) error
+	Free() int
+}
+
+// sendState sends what queues and stages know while the workers rest, and returns once the new process may go on.
+func (n *Node) sendState(conn *handover.Conn, rest resting) error {
+	names := n.portNames()
+	frames, queues, stages := 0, 0, 0
+	if err := rest.Queues(func(number, queue int, q port.Movable) error {
+		state, err := q.AppendState(nil)
+		if err != nil {
+			return fmt.Errorf("port %s: %w", names[number], err)
+		}
+		frames += len(q.Frames(nil))
+		queues++
+		return conn.Send(kindQueue, queueState{names[number], queue}, state)
+	}); err != nil {
+		return err
+	}
+	free := rest.Free()
+	if frames+free != n.pool.Frames() {
+		return fmt.Errorf("%d frames are in queues, %d are free, and there are %d", frames, free, n.pool.Frames())
+	}
+	for _, s := range n.chain() {
+		m, ok := s.Module.(pipeline.Stateful)
+		if !ok {
+			continue
+		}
+		state, err := m.AppendState(nil, names)
+		if err != nil {
+			return fmt.Errorf("stage %s: %w", s.Name, err)
+		}
+		stages++
+		if err := conn.Send(kindStage, stageState{s.Name, names}, state); err != nil {
+			return err
+		}
+	}
+	if err := conn.Send(kindEnd, endState{free, queues, stages}, nil); err != nil {
+		return err
+	}
+	m, err := conn.Receive(kindReady)
+	if err != nil {
+		return err
+	}
+	m.Close()
+	return conn.Send(kindGo, nil, nil)
+}
+
+// left ends the connection to the process that has taken the switch over, once that may open the spool and control.
+func (n *Node) left() error {
+	_ = n.leaving.SetDeadline(time.Now().Add(leaveLimit))
+	return errors.Join(n.leaving.Send(kindLeft, nil, nil), n.leaving.Close())
+}
+
+// taking is the new process's side.
+type taking struct {
+	conn   *handover.Conn
+	offer  offer
+	memory *os.File
+	ports  map[string]*port.Share
+	begun  time.Time // when the old process was to rest
+	closed bool
+}
+
+// take asks the switch's process for all that it has.
+func (n *Node) take() (_ *taking, err error) {
+	path := takeoverSocket(n.config.Control.Socket)
+	c, err := net.DialTimeout("unix", path, prepareLimit)
+	if err != nil {
+		return nil, fmt.Errorf("take switch %s over: %w: does it run, with control.takeover = true, and may this process (as root) reach its socket?", n.config.Switch.Name, err)
+	}
+	t := &taking{conn: handover.NewConn(c.(*net.UnixConn)), ports: map[string]*port.Share{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("take switch %s over: %w", n.config.Switch.Name, err), t.close(err))
+		}
+	}()
+	if peer := socket.PeerOf(c); !peer.Privileged() {
+		return nil, fmt.Errorf("no permission: process %d, which has %s, is of user %d, and not root's or this one's", peer.PID, path, peer.UID)
+	}
+	_ = t.conn.SetDeadline(time.Now().Add(prepareLimit))
+	if err := t.conn.Send(kindHello, hello{Version: Version().Version, Process: os.Getpid(), Name: n.config.Switch.Name}, nil); err != nil {
+		return nil, t.because(err)
+	}
+	m, err := t.conn.Receive(kindOffer)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	if err := m.Decode(&t.offer); err != nil {
+		return nil, err
+	}
+	if len(m.Files) != 1 {
+		return nil, errors.New("the packet memory is missing")
+	}
+	t.memory, m.Files = m.Files[0], nil
+	for range t.offer.Ports {
+		m, err := t.conn.Receive(kindPort)
+		if err != nil {
+			return nil, err
+		}
+		s := &port.Share{Files: m.Files}
+		if err := m.Decode(s); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		t.ports[s.Name] = s
+	}
+	theirs, err := config.Parse([]byte(t.offer.Config))
+	if err != nil {
+		return nil, fmt.Errorf("its configuration: %w", err)
+	}
+	ours, err := newInForce(n.config)
+	if err != nil {
+		return nil, err
+	}
+	same, err := config.Parse([]byte(ours.text)) // as theirs came: lists without an element are alike
+	if err != nil {
+		return nil, err
+	}
+	return t, sameDevices(theirs, same)
+}
+
+// because prefers what the other side has said to why it was not heard.
+func (t *taking) because(err error) error {
+	if _, said := t.conn.Next(); errors.As(said, new(handover.RefusedError)) {
+		return said
+	}
+	return err
+}
+
+// sameDevices refuses a configuration whose ports and memory are not those that are taken over.
+func sameDevices(theirs, ours *config.Config) error {
+	var errs []error
+	differ := func(key string, a, b any) {
+		if !reflect.DeepEqual(a, b) {
+			errs = append(errs, fmt.Errorf("%s is %v there and %v here", key, a, b))
+		}
+	}
+	differ("switch.id", theirs.Switch.ID, ours.Switch.ID)
+	differ("workers.count", theirs.Workers.Count, ours.Workers.Count)
+	differ("dataplane", theirs.Dataplane, ours.Dataplane)
+	for _, p := range theirs.Ports {
+		other := ours.PortNamed(p.Name)
+		switch {
+		case other == nil:
+			errs = append(errs, fmt.Errorf("port %s is missing here", p.Name))
+		case !reflect.DeepEqual(p, *other):
+			errs = append(errs, fmt.Errorf("port %s is configured otherwise here", p.Name))
+		}
+	}
+	for _, p := range ours.Ports {
+		if theirs.PortNamed(p.Name) == nil {
+			errs = append(errs, fmt.Errorf("port %s is missing there", p.Name))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("the new process takes over ports, memory and workers as they are: %w: change them in the running switch first (weir ctl reload), or afterwards", err)
+	}
+	return nil
+}
+
+// close lets go of what was not taken, and says why.
+func (t *taking) close(why error) error {
+	if t.closed {
+		return nil
+	}
+	t.closed = true
+	if why != nil && !errors.As(why, new(handover.RefusedError)) {
+		t.conn.Refuse(why)
+	}
+	errs := []error{t.conn.Close()}
+	if t.memory != nil {
+		errs = append(errs, t.memory.Close())
+	}
+	for _, s := range t.ports {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// enter has the old process's workers rest, takes what their queues and stages know, and returns when this process may go on.
+func (n *Node) enter() error {
+	t := n.taking
+	t.begun = time.Now()
+	_ = t.conn.SetDeadline(t.begun.Add(prepareLimit))
+	if err := t.conn.Send(kindRest, nil, nil); err != nil {
+		return t.because(err)
+	}
+	queues, stages := map[queueState][]byte{}, 0
+	var end endState
+	for more := true; more; {
+		m, err := t.conn.Next()
+		if err != nil {
+			return err
+		}
+		switch m.Kind {
+		case kindQueue:
+			var q queueState
+			err = m.Decode(&q)
+			queues[q] = m.Rest
+		case kindStage:
+			stages++
+			err = n.takeState(m)
+		case kindEnd:
+			err, more = m.Decode(&end), false
+		default:
+			err = fmt.Errorf("message %d came among the states", m.Kind)
+		}
+		m.Close()
+		if err != nil {
+			return err
+		}
+	}
+	if len(queues) != end.Queues || stages != end.Stages {
+		return fmt.Errorf("%d queues and %d stages came, and not %d and %d", len(queues), stages, end.Queues, end.Stages)
+	}
+	names, entered := n.portNames(), 0
+	if err := n.sw.Enter(func(number, queue int) ([]byte, bool) {
+		state, ok := queues[queueState{names[number], queue}]
+		entered++
+		return state, ok
+	}); err != nil {
+		return err
+	}
+	if entered != end.Queues || n.pool.Free() != end.Free {
+		return fmt.Errorf("%d queues have states and %d frames are free, and not %d and %d", entered, n.pool.Free(), end.Queues, end.Free)
+	}
+	if err := t.conn.Send(kindReady, nil, nil); err != nil {
+		return t.because(err)
+	}
+	m, err := t.conn.Receive(kindGo)
+	if err != nil {
+		return err
+	}
+	m.Close()
+	n.sw.Begin()
+	return nil
+}
+
+// takeState gives a stage what its forerunner knew. One that this graph does not have is left out.
+func (n *Node) takeState(m *handover.Message) error {
+	var s stageState
+	if err := m.Decode(&s); err != nil {
+		return err
+	}
+	numbers := map[string]uint16{}
+	for i, name := range n.portNames() {
+		numbers[name] = uint16(i)
+	}
+	for _, stage := range n.chain() {
+		if stateful, ok := stage.Module.(pipeline.Stateful); ok && stage.Name == s.Stage {
+			if err := stateful.TakeState(m.Rest, numbers); err != nil {
+				return fmt.Errorf("stage %s: %w", s.Stage, err)
+			}
+		}
+	}
+	return nil
+}
+
+// entered says that the workers forward, waits until the old process has let go of the spool and control, and opens them here.
+func (n *Node) entered() error {
+	t := n.taking
+	blocked := time.Since(t.begun)
+	n.blocked.Store(int64(blocked))
+	sent := t.conn.Send(kindForwarding, nil, nil)
+	n.log.Info("took the switch over", zap.Int("from process", t.offer.Process), zap.String("of version", t.offer.Version), zap.Duration("blocked", blocked))
+	errs := []error{n.sw.Entered()}
+	_ = t.conn.SetDeadline(time.Now().Add(leaveLimit))
+	m, err := t.conn.Receive(kindLeft)
+	if err != nil || sent != nil {
+		n.log.Warn("the process before did not say that it has let go of the spool and control", zap.Error(errors.Join(sent, err)))
+	} else {
+		m.Close()
+	}
+	errs = append(errs, t.close(nil), n.listen(), n.path.Open(n.config.Telemetry))
+	return errors.Join(errs...)
+}
+
+// shareOf is what another process has of a port, nil if nothing is taken over.
+func (n *Node) shareOf(name string) *port.Share {
+	if n.taking == nil || n.taking.ports[name] == nil || n.taking.ports[name].Absent() {
+		return nil
+	}
+	return n.taking.ports[name]
+}
+
+// openTaken makes the port of a share.
+func (n *Node) openTaken(c port.Config, s *port.Share) (port.Port, error) {
+	if c.Driver != s.Driver {
+		return nil, fmt.Errorf("port %s: the driver is %s there", c.Name, s.Driver)
+	}
+	c = n.withWorkers(c)
+	switch c.Driver {
+	case port.DriverXSK:
+		if err := n.makeMemory(); err != nil {
+			return nil, err
+		}
+		p, err := port.TakeXSK(c, n.memory, s)
+		if err != nil {
+			return nil, err // not p: a nil pointer in an interface is not nil
+		}
+		return p, nil
+	}
+	return nil, fmt.Errorf("port %s: no process can take over a port of the driver %s", c.Name, c.Driver)
+}
+
+// poolConfig is that of the packet memory: the other process's, where there is one.
+func (n *Node) poolConfig(queues, held int) packet.PoolConfig {
+	c := n.config
+	p := packet.PoolConfig{
+		Frames:    c.Dataplane.FramesFor(queues, held, c.Workers.Count),
+		FrameSize: c.Dataplane.FrameSizeFor(c.Ports),
+		HugePages: c.Dataplane.HugePages,
+		Audit:     c.Dataplane.Audit,
+		Shared:    c.Control.Takeover && !n.options.NoControl,
+	}
+	if n.taking != nil {
+		p.Frames, p.FrameSize, p.File = n.taking.offer.Frames, n.taking.offer.FrameSize, n.taking.memory
+	}
+	return p
+}
