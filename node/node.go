@@ -290,6 +290,11 @@ func (n *Node) setUp() (err error) {
 		return err
 	}
 	n.joinBonds()
+	if n.taking != nil {
+		if err := n.takeStates(); err != nil {
+			return err
+		}
+	}
 	return n.sw.FollowGraph()
 }
 

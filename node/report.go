@@ -134,6 +134,9 @@ func (n *Node) Metrics() []*api.Metric {
 	if server := n.server.Load(); server != nil {
 		all = append(all, server.Counters().Metrics()...)
 	}
+	if n.takeovers != nil {
+		all = append(all, n.takeoverMetrics()...)
+	}
 	return all
 }
 

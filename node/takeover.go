@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control"
+	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/internal/handover"
 	"github.com/weirswitch/weir/internal/socket"
@@ -26,10 +27,10 @@ import (
 //
 //	old process                              new process
 //	forwards                          <──    hello: who it is
-//	offer, a port for each port       ──>    maps the memory and the rings, builds ports and stages
+//	offer, its ports and stages       ──>    maps the memory and the rings, builds ports and stages
 //	                                  <──    rest
 //	its workers rest between batches
-//	state of each queue and stage, end ──>   takes them
+//	state of each queue, end          ──>    takes them
 //	                                  <──    ready
 //	go                                ──>    its workers forward
 //	                                  <──    forwarding
@@ -41,9 +42,9 @@ const (
 	kindHello handover.Kind = iota + 1
 	kindOffer
 	kindPort
+	kindStage
 	kindRest
 	kindQueue
-	kindStage
 	kindEnd
 	kindReady
 	kindGo
@@ -76,7 +77,8 @@ type offer struct {
 	Config    string `json:"config"` // in force, as TOML
 	Frames    int    `json:"frames"`
 	FrameSize int    `json:"frame_size"`
-	Ports     int    `json:"ports"` // how many messages follow
+	Ports     int    `json:"ports"`  // how many messages follow
+	Stages    int    `json:"stages"` // and how many behind these
 }
 
 type queueState struct {
@@ -92,7 +94,6 @@ type stageState struct {
 type endState struct {
 	Free   int `json:"free"` // frames that no queue has
 	Queues int `json:"queues"`
-	Stages int `json:"stages"`
 }
 
 // begins names the stages whose state is their configuration, or what they measure: that begins anew, after the old process has ended its slices.
@@ -119,17 +120,18 @@ func (n *Node) listenTakeovers() error {
 	return err
 }
 
-// serveTakeovers lets processes take the switch over, one at a time, until ctx ends. It reports how long no packet was forwarded by done, if one has.
+// serveTakeovers lets processes take the switch over, one at a time, until ctx ends, or one has.
 func (n *Node) serveTakeovers(ctx context.Context) {
-	end := context.AfterFunc(ctx, func() { _ = n.takeovers.Close() })
+	l := n.takeovers
+	end := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer end()
 	for {
-		c, err := n.takeovers.Accept()
+		c, err := l.Accept()
 		if err != nil {
 			return
 		}
 		if n.letTake(ctx, c) {
-			_ = n.takeovers.Close()
+			_ = l.Close()
 			return
 		}
 	}
@@ -223,9 +225,15 @@ func (n *Node) sendOffer(conn *handover.Conn) error {
 	if err != nil {
 		return err
 	}
+	var stateful []pipeline.Named
+	for _, s := range n.chain() {
+		if _, ok := s.Module.(pipeline.Stateful); ok {
+			stateful = append(stateful, s)
+		}
+	}
 	if err := conn.Send(kindOffer, offer{
 		Version: Version().Version, Process: os.Getpid(), Config: n.inForce.Load().text,
-		Frames: n.pool.Frames(), FrameSize: n.pool.FrameSize(), Ports: len(ports),
+		Frames: n.pool.Frames(), FrameSize: n.pool.FrameSize(), Ports: len(ports), Stages: len(stateful),
 	}, nil, n.pool.File()); err != nil {
 		return err
 	}
@@ -239,6 +247,16 @@ func (n *Node) sendOffer(conn *handover.Conn) error {
 			return err
 		}
 	}
+	names := n.portNames()
+	for _, s := range stateful {
+		state, err := s.Module.(pipeline.Stateful).AppendState(nil, names)
+		if err != nil {
+			return fmt.Errorf("stage %s: %w", s.Name, err)
+		}
+		if err := conn.Send(kindStage, stageState{s.Name, names}, state); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -248,10 +266,10 @@ type resting interface {
 	Free() int
 }
 
-// sendState sends what queues and stages know while the workers rest, and returns once the new process may go on.
+// sendState sends what queues know while the workers rest, and returns once the new process may go on.
 func (n *Node) sendState(conn *handover.Conn, rest resting) error {
 	names := n.portNames()
-	frames, queues, stages := 0, 0, 0
+	frames, queues := 0, 0
 	if err := rest.Queues(func(number, queue int, q port.Movable) error {
 		state, err := q.AppendState(nil)
 		if err != nil {
@@ -267,21 +285,7 @@ func (n *Node) sendState(conn *handover.Conn, rest resting) error {
 	if frames+free != n.pool.Frames() {
 		return fmt.Errorf("%d frames are in queues, %d are free, and there are %d", frames, free, n.pool.Frames())
 	}
-	for _, s := range n.chain() {
-		m, ok := s.Module.(pipeline.Stateful)
-		if !ok {
-			continue
-		}
-		state, err := m.AppendState(nil, names)
-		if err != nil {
-			return fmt.Errorf("stage %s: %w", s.Name, err)
-		}
-		stages++
-		if err := conn.Send(kindStage, stageState{s.Name, names}, state); err != nil {
-			return err
-		}
-	}
-	if err := conn.Send(kindEnd, endState{free, queues, stages}, nil); err != nil {
+	if err := conn.Send(kindEnd, endState{free, queues}, nil); err != nil {
 		return err
 	}
 	m, err := conn.Receive(kindReady)
@@ -304,6 +308,7 @@ type taking struct {
 	offer  offer
 	memory *os.File
 	ports  map[string]*port.Share
+	stages []*handover.Message
 	begun  time.Time // when the old process was to rest
 	closed bool
 }
@@ -350,6 +355,14 @@ func (n *Node) take() (_ *taking, err error) {
 			return nil, errors.Join(err, s.Close())
 		}
 		t.ports[s.Name] = s
+	}
+	for range t.offer.Stages {
+		m, err := t.conn.Receive(kindStage)
+		if err != nil {
+			return nil, err
+		}
+		m.Close()
+		t.stages = append(t.stages, m)
 	}
 	theirs, err := config.Parse([]byte(t.offer.Config))
 	if err != nil {
@@ -424,7 +437,7 @@ func (t *taking) close(why error) error {
 	return errors.Join(errs...)
 }
 
-// enter has the old process's workers rest, takes what their queues and stages know, and returns when this process may go on.
+// enter has the old process's workers rest, takes what their queues know, and returns when this process may go on.
 func (n *Node) enter() error {
 	t := n.taking
 	t.begun = time.Now()
@@ -432,7 +445,7 @@ func (n *Node) enter() error {
 	if err := t.conn.Send(kindRest, nil, nil); err != nil {
 		return t.because(err)
 	}
-	queues, stages := map[queueState][]byte{}, 0
+	queues := map[queueState][]byte{}
 	var end endState
 	for more := true; more; {
 		m, err := t.conn.Next()
@@ -444,9 +457,6 @@ func (n *Node) enter() error {
 			var q queueState
 			err = m.Decode(&q)
 			queues[q] = m.Rest
-		case kindStage:
-			stages++
-			err = n.takeState(m)
 		case kindEnd:
 			err, more = m.Decode(&end), false
 		default:
@@ -457,8 +467,8 @@ func (n *Node) enter() error {
 			return err
 		}
 	}
-	if len(queues) != end.Queues || stages != end.Stages {
-		return fmt.Errorf("%d queues and %d stages came, and not %d and %d", len(queues), stages, end.Queues, end.Stages)
+	if len(queues) != end.Queues {
+		return fmt.Errorf("%d queues came, and not %d", len(queues), end.Queues)
 	}
 	names, entered := n.portNames(), 0
 	if err := n.sw.Enter(func(number, queue int) ([]byte, bool) {
@@ -483,23 +493,28 @@ func (n *Node) enter() error {
 	return nil
 }
 
-// takeState gives a stage what its forerunner knew. One that this graph does not have is left out.
-func (n *Node) takeState(m *handover.Message) error {
-	var s stageState
-	if err := m.Decode(&s); err != nil {
-		return err
-	}
+// takeStates gives the stages what their forerunners knew. What this graph does not have is left out.
+func (n *Node) takeStates() error {
 	numbers := map[string]uint16{}
 	for i, name := range n.portNames() {
 		numbers[name] = uint16(i)
 	}
-	for _, stage := range n.chain() {
-		if stateful, ok := stage.Module.(pipeline.Stateful); ok && stage.Name == s.Stage {
-			if err := stateful.TakeState(m.Rest, numbers); err != nil {
+	for _, m := range n.taking.stages {
+		var s stageState
+		if err := m.Decode(&s); err != nil {
+			return err
+		}
+		for _, stage := range n.chain() {
+			stateful, ok := stage.Module.(pipeline.Stateful)
+			if !ok || stage.Name != s.Stage {
+				continue
+			}
+			if err := stateful.TakeState(m.Rest, s.Names, numbers); err != nil {
 				return fmt.Errorf("stage %s: %w", s.Stage, err)
 			}
 		}
 	}
+	n.taking.stages = nil
 	return nil
 }
 
@@ -546,6 +561,14 @@ func (n *Node) openTaken(c port.Config, s *port.Share) (port.Port, error) {
 			return nil, err // not p: a nil pointer in an interface is not nil
 		}
 		return p, nil
+	case port.DriverTap:
+		d := n.config.Dataplane
+		d.FrameSize = n.pool.FrameSize()
+		p, err := port.TakeTap(c, d, s)
+		if err != nil {
+			return nil, err
+		}
+		return p, nil
 	}
 	return nil, fmt.Errorf("port %s: no process can take over a port of the driver %s", c.Name, c.Driver)
 }
@@ -564,4 +587,13 @@ func (n *Node) poolConfig(queues, held int) packet.PoolConfig {
 		p.Frames, p.FrameSize, p.File = n.taking.offer.Frames, n.taking.offer.FrameSize, n.taking.memory
 	}
 	return p
+}
+
+// takeoverMetrics are how the switch came to this process, and how often another one did not get it.
+func (n *Node) takeoverMetrics() []*api.Metric {
+	return []*api.Metric{
+		{Stage: "takeover", Name: "blocked_seconds", Help: "time in which no process forwarded when this one took the switch over, 0 if it did not",
+			Value: time.Duration(n.blocked.Load()).Seconds(), Gauge: true},
+		{Stage: "takeover", Name: "refused_total", Help: "takeovers of this process's switch that were refused, or failed", Value: float64(n.takeoversFailed.Load())},
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -154,10 +155,13 @@ func TestTakeover(t *testing.T) {
 	l := traffictest.Start(t, b.hosts[0], b.hosts[1:], 128, 2000, uint64(max(5000, 1500*times)))
 	var blocked []time.Duration
 	forwarded := uint64(0)
-	for range times {
+	for i := range times {
 		old := p
 		p = b.takeOver(t, config, old)
 		forwarded += old.kept(t).Forwarded
+		if i > 0 {
+			blocked = append(blocked, old.blocked(t))
+		}
 	}
 	sent, at := l.Received(t)
 	bytes := s.end(t)
@@ -172,8 +176,9 @@ func TestTakeover(t *testing.T) {
 	if forwarded < sent {
 		t.Errorf("the processes forwarded %d packets, and %d arrived", forwarded, sent)
 	}
-	fmt.Printf("%d takeovers under TCP (%d MiB) and %d packets: lost %d, the last one blocked for %v\n",
-		times, bytes>>20, sent, int64(sent)-int64(at[0]), blocked)
+	slices.Sort(blocked)
+	fmt.Printf("%d takeovers under TCP (%d MiB) and %d packets: lost %d, blocked for %v to %v, median %v\n",
+		times, bytes>>20, sent, int64(sent)-int64(at[0]), blocked[0], blocked[len(blocked)-1], blocked[len(blocked)/2])
 	b.checkClean(t)
 	b.checkNoTakeover(t)
 }
@@ -223,7 +228,7 @@ func next(t *testing.T, c *handover.Conn) handover.Kind {
 
 // The kinds of node/takeover.go that the tests name.
 const (
-	sayHello, sayPort, sayRest, sayEnd = 1, 3, 4, 7
+	sayHello, sayPort, sayRest, sayEnd = 1, 3, 5, 7
 )
 
 // TestTakeoverRefused: a takeover that fails in any phase costs nothing: the old process goes on, without a packet lost.
@@ -406,4 +411,105 @@ func TestTakeoverKilled(t *testing.T) {
 	p.kept(t)
 	b.checkClean(t)
 	b.checkNoTakeover(t)
+}
+
+// TestTakeoverState: the stations of a bridge and the neighbours of a router are known to the process that takes the switch over, before any
+// packet.
+func TestTakeoverState(t *testing.T) {
+	b := newTestbed(t, 0)
+	for _, c := range []struct {
+		name  string
+		edit  []string
+		learn func()
+		show  []string
+		want  []string // in each line of the table, of which there are as many
+	}{
+		{"bridge", []string{`"patch"`, `"l2"`, "[stages.patch]\npairs = [[\"p0\", \"p1\"]]\n", ""}, func() { b.exchange(t, 5) },
+			[]string{"show", "fdb"}, []string{"02:00:00:00:01:01 ", "02:00:00:00:01:02 "}},
+		{"bridge with a port of the host", []string{`"patch"`, `"l2"`, "[stages.patch]\npairs = [[\"p0\", \"p1\"]]\n", "[[port]]\ninterface = \"host0\"\ndriver = \"tap\"\n"}, func() {
+			must(t, b.ns.AddAddress("host0", netip.MustParsePrefix("10.0.0.9/24")))
+			mac, err := b.ns.MAC("host0")
+			must(t, err)
+			must(t, b.hosts[0].NS.AddNeighbour(b.hosts[0].Interface, netip.MustParseAddr("10.0.0.9"), mac))
+			must(t, b.ns.AddNeighbour("host0", b.hosts[0].Addresses[0].Addr(), b.hosts[0].MAC))
+			must(t, b.ns.Do(func() error { return exec.Command("ping", "-c", "1", "-W", "1", "10.0.0.1").Run() }))
+		}, []string{"show", "fdb"}, []string{"host0 "}},
+		{"router", []string{`"patch"`, `"l3"`, "[stages.patch]\npairs = [[\"p0\", \"p1\"]]\n",
+			"[[stages.l3.interface]]\nport = \"p0\"\naddresses = [\"10.0.0.254/24\"]\n"}, func() {
+			must(t, b.hosts[0].NS.Do(func() error {
+				return exec.Command("ping", "-c", "1", "-W", "20", "10.0.0.254").Run()
+			}))
+		}, []string{"show", "neighbours"}, []string{"10.0.0.1 "}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.name == "router" {
+				must(t, b.hosts[0].NS.SetARP(b.hosts[0].Interface, true))
+			}
+			config := b.config(t, "s1", c.edit...)
+			p := b.start(t, config)
+			c.learn()
+			table := func() string {
+				status, out, errs := weir(append(append([]string{"ctl"}, c.show...), "--socket", b.socket("s1"))...)
+				if status != 0 {
+					t.Fatal(errs)
+				}
+				return out
+			}
+			has := func(out string) bool {
+				for _, w := range c.want {
+					if !strings.Contains(out, w) {
+						return false
+					}
+				}
+				return true
+			}
+			awaitThat(t, "the table to have what was learned", func() (string, bool) { out := table(); return out, has(out) })
+			q := b.takeOver(t, config, p)
+			if out := table(); !has(out) {
+				t.Errorf("the new process does not know %q: %s", c.want, out)
+			}
+			if status := q.stop(t); status != 0 {
+				t.Errorf("the new process ended with %d: %s", status, &q.stderr)
+			}
+			p.kept(t)
+			q.kept(t)
+		})
+	}
+	b.checkClean(t)
+}
+
+// loadVariable has TestTakeoverLoad measure.
+const loadVariable = "WEIR_TAKEOVER_LOAD"
+
+// TestTakeoverLoad measures how long no packet is forwarded, and what is lost, in takeovers at half of the highest rate without loss.
+func TestTakeoverLoad(t *testing.T) {
+	if os.Getenv(loadVariable) == "" {
+		t.Skip("measures: set " + loadVariable + "=1")
+	}
+	b := newTestbed(t, 0)
+	config := b.config(t, "s1", "audit = true", "audit = false")
+	p := b.start(t, config)
+	rate, ndr := 20e3, 0.0
+	for ; rate < 2e6; rate *= 1.25 {
+		l := traffictest.Start(t, b.hosts[0], b.hosts[1:], 64, rate, uint64(rate))
+		start := time.Now()
+		sent, at := l.Received(t)
+		fmt.Printf("rate %.0f/s: sent %d in %v, lost %d\n", rate, sent, time.Since(start).Round(time.Millisecond), sent-at[0])
+		if sent != at[0] || time.Since(start) > 3*time.Second {
+			break
+		}
+		ndr = rate
+	}
+	fmt.Printf("NDR %.0f packets/s\n", ndr)
+	for i := range 10 {
+		old := p
+		l := traffictest.Start(t, b.hosts[0], b.hosts[1:], 64, ndr/2, uint64(2*ndr))
+		p = b.takeOver(t, config, old)
+		sent, at := l.Received(t)
+		fmt.Printf("takeover %d at %.0f packets/s: sent %d, lost %d, %s\n", i+1, ndr/2, sent, sent-at[0],
+			regexp.MustCompile(`"blocked": "[^"]*"`).FindString(old.stderr.String()))
+	}
+	if status := p.stop(t); status != 0 {
+		t.Errorf("the last process ended with %d: %s", status, &p.stderr)
+	}
 }

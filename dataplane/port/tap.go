@@ -322,7 +322,7 @@ func (t *Tap) remove() error {
 func (t *Tap) Lost() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.link != nil && t.link.info("", "", 0).State == StateGone
+	return t.link != nil && !t.left && t.link.info("", "", 0).State == StateGone
 }
 
 // Pause implements Restorable.
@@ -350,6 +350,9 @@ func (t *Tap) GiveBack() error { return nil }
 func (t *Tap) Restore() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.left {
+		return errLeft
+	}
 	if err := t.space.Do(t.create); t.failed(err) {
 		return err
 	}

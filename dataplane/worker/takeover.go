@@ -17,11 +17,11 @@ type Rest struct {
 
 // Hold keeps the ports and the graph from changing by control until release is called: what is under way of such a change has ended.
 func (s *Switch) Hold() (release func(), err error) {
-	s.changing.Lock()
 	s.regraph.Lock()
+	s.changing.Lock()
 	release = func() {
-		s.regraph.Unlock()
 		s.changing.Unlock()
+		s.regraph.Unlock()
 	}
 	switch {
 	case !s.running.Load():
