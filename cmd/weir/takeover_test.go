@@ -513,3 +513,31 @@ func TestTakeoverLoad(t *testing.T) {
 		t.Errorf("the last process ended with %d: %s", status, &p.stderr)
 	}
 }
+
+// TestTakeoverRecords: what the processes measured before and after takeovers adds up to all packets, none twice, and the spool has all records.
+func TestTakeoverRecords(t *testing.T) {
+	b := newTestbed(t, 0)
+	spool := filepath.Join(b.dir, "spool")
+	text := fmt.Sprintf("[telemetry]\nspool = %q\n[stages.disketch]\nepoch_bits = 28\n", spool) +
+		"[[stages.disketch.fragment]]\nkind = \"countmin\"\nmemory = 4096\n[[stages.disketch.fragment]]\nkind = \"countsketch\"\nmemory = 4096\n[control]"
+	config := b.config(t, "s1", `"parse", "patch"`, `"parse", "patch", "disketch"`, "[control]", text)
+	p := b.start(t, config)
+	const frames, takeovers = 50, 2
+	b.exchange(t, frames)
+	for range takeovers {
+		old := p
+		p = b.takeOver(t, config, old)
+		old.kept(t)
+		b.exchange(t, frames)
+	}
+	if status := p.stop(t); status != 0 {
+		t.Errorf("status %d: %s", status, &p.stderr)
+	}
+	s, records := readSums(t, spool)
+	for f := range uint16(2) {
+		if got := s.total(f); got != 2*frames*(takeovers+1) {
+			t.Errorf("fragment %d: %d seen and %d missed, in %d records; %d were sent", f, s.seen[f], s.missed[f], records, 2*frames*(takeovers+1))
+		}
+	}
+	b.checkClean(t)
+}
