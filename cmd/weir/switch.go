@@ -50,6 +50,10 @@ it is 2. Not looked at are the sockets of vhost and memif ports and the control
 socket's folder, locked memory, and the spool's lock. For interfaces that are there
 it tells what their ports would be granted. --dump prints the configuration with every default.
 
+--takeover takes the running switch of the configuration's control socket over
+from its process, while packets flow; what fails leaves that process as it was
+(docs/upgrade.md).
+
 When the switch forwards, it writes the line "ready" to the descriptor that the
 environment names in ` + readyVariable + `, and notifies systemd where that started it.
 
