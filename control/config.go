@@ -27,7 +27,8 @@ type Config struct {
 	// switch forwards: see docs/control.md. Without, the switch keeps none.
 	KeepCapabilities bool `toml:"keep_capabilities"`
 	// Takeover lets another process take the switch over while packets flow (weir switch --takeover), by a socket
-	// beside the control socket that root and the switch's own user alone may use. Packet memory is in a file in memory then.
+	// beside the control socket that root and the switch's own user alone may use. Packet memory is in a file in memory then, to which the kernel
+	// gives no transparent huge pages: with dataplane.huge_pages it costs nothing.
 	Takeover bool `toml:"takeover"`
 	// TLS serves the API over TCP too.
 	TLS TLS `toml:"tls"`
@@ -54,7 +55,7 @@ type TLS struct {
 
 // DefaultConfig leaves the socket to DefaultSocket, which needs a name, and
 // serves nothing over TCP.
-func DefaultConfig() Config { return Config{KeepCapabilities: true, Takeover: true} }
+func DefaultConfig() Config { return Config{KeepCapabilities: true} }
 
 // DefaultSocket is the path of the control socket of the switch with a name.
 func DefaultSocket(name string) string { return "/run/weir/" + name + ".sock" }

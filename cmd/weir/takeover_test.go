@@ -27,6 +27,9 @@ import (
 // takeoversVariable is how many takeovers follow each other in TestTakeover.
 const takeoversVariable = "WEIR_TAKEOVERS"
 
+// takeable edits the configuration of a switch that can be taken over.
+var takeable = []string{"[control]", "[control]\ntakeover = true"}
+
 // takeOver starts a process that takes the switch of old over, and waits for the end of the old one, which must be clean.
 func (b *testbed) takeOver(t *testing.T, config string, old *process) *process {
 	t.Helper()
@@ -149,7 +152,7 @@ func TestTakeover(t *testing.T) {
 		times, err = strconv.Atoi(text)
 		must(t, err)
 	}
-	config := b.config(t, "s1")
+	config := b.config(t, "s1", takeable...)
 	p := b.start(t, config)
 	s := b.stream(t)
 	l := traffictest.Start(t, b.hosts[0], b.hosts[1:], 128, 500, uint64(max(1500, 500*times)))
@@ -234,7 +237,7 @@ const (
 // TestTakeoverRefused: a takeover that fails in any phase costs nothing: the old process goes on, without a packet lost.
 func TestTakeoverRefused(t *testing.T) {
 	b := newTestbed(t, 0)
-	config := b.config(t, "s1")
+	config := b.config(t, "s1", takeable...)
 	p := b.start(t, config)
 	hello := map[string]any{"name": "s1", "process": os.Getpid()}
 	ports := func(c *handover.Conn) {
@@ -247,10 +250,10 @@ func TestTakeoverRefused(t *testing.T) {
 		}
 	}
 	other := func(name string, edit ...string) string {
-		path := b.config(t, "s1", edit...)
+		path := b.config(t, "s1", append(slices.Clone(takeable), edit...)...)
 		moved := filepath.Join(b.dir, name)
 		must(t, os.Rename(path, moved))
-		b.config(t, "s1")
+		b.config(t, "s1", takeable...)
 		return moved
 	}
 	for _, c := range []struct {
@@ -275,12 +278,20 @@ func TestTakeoverRefused(t *testing.T) {
 			return b.failTakeover(t, other("workers.toml", "[workers]", "[workers]\ncount = 2"), nil)
 		}, "workers.count is 1 there and 2 here"},
 		{"no permission", "", func(t *testing.T) string {
-			readable := filepath.Join(t.TempDir(), "s1.toml")
-			text, err := os.ReadFile(config)
+			// Another user reads neither the test's folders nor, perhaps, the program's.
+			open, err := os.MkdirTemp("", "weir-takeover-")
 			must(t, err)
-			must(t, os.WriteFile(readable, text, 0o644))
-			must(t, os.Chmod(filepath.Dir(readable), 0o755))
-			return b.failTakeover(t, readable, func(cmd *exec.Cmd) {
+			defer os.RemoveAll(open)
+			must(t, os.Chmod(open, 0o755))
+			program, err := os.Executable()
+			must(t, err)
+			for from, to := range map[string]string{config: "s1.toml", program: "weir"} {
+				data, err := os.ReadFile(from)
+				must(t, err)
+				must(t, os.WriteFile(filepath.Join(open, to), data, 0o755))
+			}
+			return b.failTakeover(t, filepath.Join(open, "s1.toml"), func(cmd *exec.Cmd) {
+				cmd.Path = filepath.Join(open, "weir")
 				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 			})
 		}, ""},
@@ -382,7 +393,7 @@ func TestTakeoverRefused(t *testing.T) {
 // TestTakeoverKilled: a new process that is killed at any moment of a takeover leaves the old one as it was, or has the switch; then the old one has ended.
 func TestTakeoverKilled(t *testing.T) {
 	b := newTestbed(t, 0)
-	config := b.config(t, "s1")
+	config := b.config(t, "s1", takeable...)
 	p := b.start(t, config)
 	kills := 0
 	for after := time.Millisecond; kills < 12; after += 5 * time.Millisecond {
@@ -445,7 +456,7 @@ func TestTakeoverState(t *testing.T) {
 			if c.name == "router" {
 				must(t, b.hosts[0].NS.SetARP(b.hosts[0].Interface, true))
 			}
-			config := b.config(t, "s1", c.edit...)
+			config := b.config(t, "s1", append(slices.Clone(takeable), c.edit...)...)
 			p := b.start(t, config)
 			c.learn()
 			table := func() string {
@@ -487,7 +498,7 @@ func TestTakeoverLoad(t *testing.T) {
 		t.Skip("measures: set " + loadVariable + "=1")
 	}
 	b := newTestbed(t, 0)
-	config := b.config(t, "s1", "audit = true", "audit = false")
+	config := b.config(t, "s1", append(slices.Clone(takeable), "audit = true", "audit = false")...)
 	p := b.start(t, config)
 	// arrived is what has come when nothing comes any more.
 	arrived := func(l *traffictest.Load) (sent, received uint64) {
@@ -534,7 +545,7 @@ func TestTakeoverRecords(t *testing.T) {
 	b := newTestbed(t, 0)
 	spool := filepath.Join(b.dir, "spool")
 	text := fmt.Sprintf("[telemetry]\nspool = %q\n[stages.disketch]\nepoch_bits = 28\n", spool) +
-		"[[stages.disketch.fragment]]\nkind = \"countmin\"\nmemory = 4096\n[[stages.disketch.fragment]]\nkind = \"countsketch\"\nmemory = 4096\n[control]"
+		"[[stages.disketch.fragment]]\nkind = \"countmin\"\nmemory = 4096\n[[stages.disketch.fragment]]\nkind = \"countsketch\"\nmemory = 4096\n[control]\ntakeover = true"
 	config := b.config(t, "s1", `"parse", "patch"`, `"parse", "patch", "disketch"`, "[control]", text)
 	p := b.start(t, config)
 	const frames, takeovers = 50, 2

@@ -204,10 +204,6 @@ func TestSteeringDoesNotAllocate(t *testing.T) {
 	s, h := newSteeredSwitch(t, 2, 2, 1, 1<<10, 97, 0)
 	defer s.Close()
 	a, b := s.workers[0], s.workers[1]
-	var idx []uint16
-	for i := range packet.BatchSize {
-		idx = append(idx, uint16(i))
-	}
 	allocs := testing.AllocsPerRun(100, func() {
 		for i := range packet.BatchSize {
 			addr, _ := a.cache.AllocOne()
