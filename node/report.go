@@ -135,7 +135,7 @@ func (n *Node) Metrics() []*api.Metric {
 		all = append(all, server.Counters().Metrics()...)
 	}
 	if n.takeovers != nil {
-		all = append(all, n.takeoverMetrics()...)
+		all = append(all, TakeoverMetrics(time.Duration(n.blocked.Load()), n.takeoversFailed.Load())...)
 	}
 	return all
 }

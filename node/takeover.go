@@ -589,11 +589,11 @@ func (n *Node) poolConfig(queues, held int) packet.PoolConfig {
 	return p
 }
 
-// takeoverMetrics are how the switch came to this process, and how often another one did not get it.
-func (n *Node) takeoverMetrics() []*api.Metric {
+// TakeoverMetrics are how the switch came to this process, and how often another one did not get it.
+func TakeoverMetrics(blocked time.Duration, failed uint64) []*api.Metric {
 	return []*api.Metric{
 		{Stage: "takeover", Name: "blocked_seconds", Help: "time in which no process forwarded when this one took the switch over, 0 if it did not",
-			Value: time.Duration(n.blocked.Load()).Seconds(), Gauge: true},
-		{Stage: "takeover", Name: "refused_total", Help: "takeovers of this process's switch that were refused, or failed", Value: float64(n.takeoversFailed.Load())},
+			Value: blocked.Seconds(), Gauge: true},
+		{Stage: "takeover", Name: "refused_total", Help: "takeovers of this process's switch that were refused, or failed", Value: float64(failed)},
 	}
 }

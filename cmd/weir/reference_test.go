@@ -141,7 +141,8 @@ func tagged(f reflect.StructField) string {
 // restartOnly are keys of live stages that cannot change; TestPrepareTableSize of
 // package config and TestPrepare of stages/disketch and stages/lds see them refused. log.level and switch.graph are live without a stage.
 var restartOnly = append([]string{
-	"[telemetry] spool", "[telemetry] local_bytes", "[stages.l2] table_size", "[stages.conntrack] connections", "[stages.disketch] epoch_bits", "[stages.disketch] seed", "[stages.disketch] host_ports",
+	"[telemetry] spool", "[telemetry] local_bytes", "[stages.l2] table_size", "[stages.conntrack] connections", "[stages.l3] ecmp", "[stages.sflow] collectors", "[stages.sflow] agent", "[stages.tunnel] table_size",
+	"[[stages.tunnel.underlay]] port", "[[stages.tunnel.underlay]] addresses", "[[stages.tunnel.underlay]] gateways", "[[stages.tunnel.underlay]] mac", "[stages.disketch] epoch_bits", "[stages.disketch] seed", "[stages.disketch] host_ports",
 }, slices.Concat(fixedFragmentKeys(), fixedPointKeys())...)
 
 // fixedFragmentKeys are those of a fragment but for its target.
@@ -376,6 +377,7 @@ func (r *reference) metrics(t *testing.T) {
 	}
 	all := node.StageMetrics(chain)
 	all = append(all, node.RecordMetrics(&api.Records{Kinds: []*api.RecordKind{{Drops: []*api.RecordDrop{{}}}}}, 0)...)
+	all = append(all, node.TakeoverMetrics(0, 0)...)
 	all = append(all, control.Counters{}.Metrics()...)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics.NewCollector(oneOfAll{all}))
