@@ -21,6 +21,7 @@ import (
 	"github.com/weirswitch/weir/internal/socket"
 	"github.com/weirswitch/weir/pipeline"
 	"github.com/weirswitch/weir/pipeline/packet"
+	"github.com/weirswitch/weir/stages/l3"
 )
 
 // A takeover, over the socket takeoverSocket of the process that runs the switch:
@@ -106,6 +107,10 @@ func (n *Node) unpassable() error {
 		if _, ok := s.Module.(pipeline.Stateful); !ok && !slices.Contains(begins, s.Name) {
 			errs = append(errs, fmt.Errorf("stage %s: no other process can go on with what it knows", s.Name))
 		}
+		// The new process would forward before it has read the kernel's routes, and both would set the interfaces up meanwhile.
+		if m, ok := s.Module.(*l3.Module); ok && len(m.HostPairs()) != 0 {
+			errs = append(errs, fmt.Errorf("stage %s: no other process can take over a router whose ports have host interfaces", s.Name))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -149,7 +154,6 @@ func (n *Node) letTake(ctx context.Context, c net.Conn) (left bool) {
 	err := n.give(conn, socket.PeerOf(c))
 	stop()
 	if err == nil {
-		n.leaving = conn
 		return true
 	}
 	n.log.Warn("takeover refused, the switch goes on", zap.Error(err))
@@ -197,18 +201,23 @@ func (n *Node) give(conn *handover.Conn, peer socket.Peer) error {
 	m.Close()
 	begun := time.Now()
 	_ = conn.SetDeadline(begun.Add(restLimit))
-	rest := n.sw.Rest()
+	rest, err := n.sw.Rest(restLimit)
+	if err != nil {
+		return err
+	}
 	if err := n.sendState(conn, rest); err != nil {
 		rest.End()
 		return fmt.Errorf("no packet was forwarded for %v: %w", time.Since(begun).Round(time.Microsecond), err)
 	}
+	_ = conn.SetDeadline(time.Now().Add(leaveLimit)) // the switch is the other's: there is no hurry
 	if m, err = conn.Receive(kindForwarding); err != nil {
 		// It had the queues.
-		n.log.Error("the process that took the switch over has ended: this one ends too", zap.Error(err))
+		n.log.Error("the process that took the switch over did not say that it forwards: this one ends", zap.Error(err))
 	} else {
 		m.Close()
 	}
 	n.log.Info("taken over", zap.Int("by process", h.Process), zap.Duration("blocked", time.Since(begun)))
+	n.leaving = conn // before the workers end, for which Run waits
 	rest.Leave()
 	return nil
 }

@@ -200,6 +200,9 @@ func (x *XSK) Entered() error {
 	b := x.beneath
 	x.left, x.taking = false, nil
 	x.mu.Unlock()
+	if b == nil {
+		return nil // its interface is missing, or the port is switched off
+	}
 	// Without the lock, which Info takes: the kernel replaces a program in its own time.
 	return b.attach.Commit()
 }

@@ -313,10 +313,10 @@ func (s *Switch) drain() error {
 
 // end lets no change of the ports or the graph begin any more.
 func (s *Switch) end() {
-	s.regraph.Lock() // in this order, as changes of graphs change ports
-	defer s.regraph.Unlock()
-	s.changing.Lock()
+	s.changing.Lock() // in this order, as a change of both has its ports first (node.Change)
 	defer s.changing.Unlock()
+	s.regraph.Lock()
+	defer s.regraph.Unlock()
 	s.ending = true
 }
 

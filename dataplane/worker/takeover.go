@@ -3,6 +3,7 @@ package worker
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/weirswitch/weir/dataplane/port"
 )
@@ -11,17 +12,18 @@ import (
 // on from there. End resumes the workers, Leave ends them. Between Rest and either, no Worker.Do returns.
 type Rest struct {
 	sw     *Switch
+	queues map[uint16]int // of the ports that are there: workers keep the slots of others
 	resume chan struct{}
 	left   bool
 }
 
 // Hold keeps the ports and the graph from changing by control until release is called: what is under way of such a change has ended.
 func (s *Switch) Hold() (release func(), err error) {
-	s.regraph.Lock()
 	s.changing.Lock()
+	s.regraph.Lock()
 	release = func() {
-		s.changing.Unlock()
 		s.regraph.Unlock()
+		s.changing.Unlock()
 	}
 	switch {
 	case !s.running.Load():
@@ -36,9 +38,14 @@ func (s *Switch) Hold() (release func(), err error) {
 	return release, nil
 }
 
-// Takeable lists the ports for another process to go on with, by their numbers, or names those that it cannot.
+// Takeable lists the ports for another process to go on with, by their numbers, or names those that it cannot. A worker that is in a stage for good
+// is an error, too.
 func (s *Switch) Takeable() (ports []port.Takeable, err error) {
+	if _, err := s.together(func() {}); err != nil {
+		return nil, err
+	}
 	var errs []error
+	queues := s.queueCounts()
 	for _, seat := range s.members() {
 		p, ok := seat.port.(port.Takeable)
 		if !ok {
@@ -51,6 +58,9 @@ func (s *Switch) Takeable() (ports []port.Takeable, err error) {
 	for _, w := range s.workers {
 		w.Do(func() {
 			for k := range w.queues {
+				if q := &w.queues[k]; int(q.number) >= queues[q.port] {
+					continue
+				}
 				if _, ok := w.queues[k].queue.(port.Movable); !ok {
 					errs = append(errs, fmt.Errorf("queue %s: no other process can take it over: %s", w.names[k], port.Unmovable(w.queues[k].queue)))
 				}
@@ -60,9 +70,19 @@ func (s *Switch) Takeable() (ports []port.Takeable, err error) {
 	return ports, errors.Join(errs...)
 }
 
-// Rest brings all workers to rest between two batches, and empties the rings between them. The caller has Hold.
-func (s *Switch) Rest() *Rest {
-	r := &Rest{sw: s, resume: make(chan struct{})}
+// queueCounts are those of the ports that are there, by their numbers.
+func (s *Switch) queueCounts() map[uint16]int {
+	counts := map[uint16]int{}
+	for _, seat := range s.members() {
+		counts[uint16(seat.number)] = seat.port.Info().Queues
+	}
+	return counts
+}
+
+// Rest brings all workers to rest between two batches, and empties the rings between them. The caller has Hold. If a worker does not come within the
+// limit, all go on.
+func (s *Switch) Rest(limit time.Duration) (*Rest, error) {
+	r := &Rest{sw: s, queues: s.queueCounts(), resume: make(chan struct{})}
 	resting := make(chan struct{}, len(s.workers))
 	for _, w := range s.workers {
 		// A worker that has ended by itself never comes; Do runs the function here then.
@@ -72,8 +92,15 @@ func (s *Switch) Rest() *Rest {
 			w.left = r.left
 		})
 	}
+	late := time.NewTimer(limit)
+	defer late.Stop()
 	for range s.workers {
-		<-resting
+		select {
+		case <-resting:
+		case <-late.C:
+			close(r.resume)
+			return nil, fmt.Errorf("a worker has been in a batch for %v", limit)
+		}
 	}
 	s.emptyHomes()
 	// The workers are between two batches and this goroutine has all they have. What a worker takes over leaves by its own queues,
@@ -82,7 +109,7 @@ func (s *Switch) Rest() *Rest {
 		for w.takeOver() != 0 {
 		}
 	}
-	return r
+	return r, nil
 }
 
 // Queues calls f for each queue of each port, with the port's and the queue's number.
@@ -90,6 +117,9 @@ func (r *Rest) Queues(f func(number, queue int, q port.Movable) error) error {
 	for _, w := range r.sw.workers {
 		for k := range w.queues {
 			q := &w.queues[k]
+			if int(q.number) >= r.queues[q.port] {
+				continue
+			}
 			m, ok := q.queue.(port.Movable)
 			if !ok {
 				return fmt.Errorf("queue %s is not what it was: %s", w.names[k], port.Unmovable(q.queue))
@@ -129,7 +159,7 @@ func (r *Rest) Leave() {
 // has. state is what that process says of a queue. Nothing is taken from the other process before Begin.
 func (s *Switch) Enter(state func(number, queue int) ([]byte, bool)) error {
 	taken := make([]bool, s.pool.Frames())
-	r := &Rest{sw: s}
+	r := &Rest{sw: s, queues: s.queueCounts()}
 	if err := r.Queues(func(number, queue int, q port.Movable) error {
 		text, ok := state(number, queue)
 		if !ok {
@@ -152,7 +182,7 @@ func (s *Switch) Enter(state func(number, queue int) ([]byte, bool)) error {
 
 // Begin takes the queues over, behind Enter and the other process's word that it has left them.
 func (s *Switch) Begin() {
-	_ = (&Rest{sw: s}).Queues(func(_, _ int, q port.Movable) error { q.Begin(); return nil })
+	_ = (&Rest{sw: s, queues: s.queueCounts()}).Queues(func(_, _ int, q port.Movable) error { q.Begin(); return nil })
 }
 
 // Entered tells the ports that were taken over that the workers have their queues.

@@ -72,16 +72,18 @@ func (m *Module) TakeState(state []byte, names []string, numbers map[string]uint
 			return errState
 		}
 		domains[i] = -1
-		if n, ok := number[string(state[1:1+state[0]])]; ok {
+		end := 1 + int(state[0])
+		if n, ok := number[string(state[1:end])]; ok {
 			domains[i] = int(n)
 		}
-		state = state[1+state[0]:]
+		state = state[end:]
 	}
 	if len(state)%stationSize != 0 {
 		return errState
 	}
 	now := stampOf(clockTAI())
 	m.fdb.advance(now)
+	ports := m.settings.Load().ports
 	for ; len(state) != 0; state = state[stationSize:] {
 		key := binary.LittleEndian.Uint64(state)
 		from, stamp := int(binary.LittleEndian.Uint16(state[8:])), binary.LittleEndian.Uint32(state[10:])
@@ -97,6 +99,7 @@ func (m *Module) TakeState(state []byte, names []string, numbers map[string]uint
 			continue
 		}
 		port, ok := numbers[names[from]]
+		ok = ok && int(port) < len(ports) && ports[port].has(vlan) // as a reload has it
 		if age := int32(now - stamp); !ok || age < 0 || uint32(age) > m.fdb.lifetime() {
 			continue
 		}
