@@ -1,9 +1,13 @@
 package socket
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Bounded is a listener with bounded connections. A connection beyond the bound is closed at
@@ -40,8 +44,19 @@ type bounded struct {
 	asked atomic.Bool // a byte came
 }
 
-// Read implements net.Conn.
+// Read implements net.Conn. That a byte came is noted before it is read, as the kernel has it no more then: at any moment Asked sees the one or the other.
 func (c *bounded) Read(b []byte) (n int, err error) {
+	if s, ok := c.Conn.(syscall.Conn); ok && !c.asked.Load() {
+		if raw, err := s.SyscallConn(); err == nil {
+			_ = raw.Read(func(fd uintptr) bool { // an error of its is the next Read's, too
+				n, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+				if err == nil && n > 0 {
+					c.asked.Store(true)
+				}
+				return !errors.Is(err, unix.EAGAIN)
+			})
+		}
+	}
 	if n, err = c.Conn.Read(b); n > 0 {
 		c.asked.Store(true)
 	}

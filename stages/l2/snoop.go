@@ -58,6 +58,7 @@ func (c *Config) planSnooping(ports []string, f *faults) (p snoopPlan) {
 	p.ports.Always = list("multicast_routers", c.MulticastRouters)
 	p.ports.FastLeave = list("fast_leave", c.FastLeave)
 	p.guard = list("router_guard", c.RouterGuard)
+	p.ports.Never = p.guard
 	for i, name := range c.RouterGuard {
 		if slices.Contains(c.MulticastRouters, name) {
 			f.add("router_guard[%d]: port %q is one of multicast_routers: remove it from one of the two", i, name)
@@ -240,7 +241,11 @@ func (s *stage) sendGroup(b *packet.Batch, p *packet.Packet, from, vlan uint16, 
 
 // hear says what a packet of a control protocol is, and gives it to the writer unless it says nothing, or its port is guarded.
 func (s *stage) hear(b *packet.Batch, p *packet.Packet, mac [6]byte, v6 bool, ip []byte, from, vlan uint16) snooping.Kind {
-	if p.Len != p.WireLen || p.Next != 0 {
+	if p.Len != p.WireLen || p.Next != 0 { // a report may lie beyond the first frame, and a query be hidden
+		s.snoop.Lose(from)
+		if s.snoop.guard[from] {
+			return snooping.Query
+		}
 		return snooping.Data
 	}
 	kind, source, body := snooping.Read(mac, v6, ip)
@@ -249,6 +254,9 @@ func (s *stage) hear(b *packet.Batch, p *packet.Packet, mac [6]byte, v6 bool, ip
 		return kind
 	case snooping.Invalid:
 		s.snoop.Reject()
+		if s.snoop.guard[from] {
+			return snooping.Query // hosts may take it for one: they look at less, as at no TTL
+		}
 		return kind
 	case snooping.Query, snooping.Router:
 		if s.snoop.guard[from] {

@@ -249,7 +249,7 @@ func TestSnoopRouted(t *testing.T) {
 	}
 	m.Inline()
 	r := &IRB{}
-	if err := r.Join([]pipeline.Named{{Name: "l2", Module: m}}); err != nil {
+	if err := pipeline.Join([]pipeline.Named{{Name: "l2", Module: m}, {Name: "irb", Module: r}}); err != nil {
 		t.Fatal(err)
 	}
 	m.Route([]pipeline.RoutedPort{{Port: 4, MAC: stationMAC(44)}})

@@ -27,7 +27,8 @@ type message struct {
 	suppress   bool
 	robustness int
 	interval   time.Duration
-	in         int // the port where it was heard
+	in         int  // the port where it was heard
+	spoiled    bool // a control message that is malformed
 }
 
 type groupRecord struct {
@@ -59,6 +60,7 @@ type groupDomain struct {
 	querier     netip.Addr
 	querierEnds int64
 	membership  time.Duration
+	slow        int64 // until when a querier of IGMPv1 may be remembered by hosts
 }
 
 func (w *groupTwin) domain(vlan int, v6 bool) *groupDomain {
@@ -120,6 +122,10 @@ func (w *groupTwin) receive(in, vlan int, m *message, now int64) (out []int, rea
 	flood := func() ([]int, packet.Reason) { return only(func(int) bool { return true }, reasonNoMember) }
 	d := w.domain(vlan, m.v6)
 	switch m.kind {
+	case "data":
+		if m.spoiled && slices.Contains(w.config.RouterGuard, w.ports[in]) {
+			return nil, reasonRouterGuard
+		}
 	case "query", "router":
 		if slices.Contains(w.config.RouterGuard, w.ports[in]) {
 			return nil, reasonRouterGuard
@@ -172,11 +178,18 @@ func (w *groupTwin) query(d *groupDomain, vlan int, m *message, now int64) {
 	if interval == 0 {
 		interval = 125 * time.Second
 	}
+	if !m.v6 && m.version == 1 {
+		d.slow = now + int64(time.Hour)
+	}
 	if m.group.IsValid() {
 		if m.suppress {
 			return
 		}
-		soon := now + int64(max(robustness, 2))*int64(max(m.maxDelay, time.Second))
+		delay := max(m.maxDelay, time.Second)
+		if d.slow > now {
+			delay = max(delay, 10*time.Second)
+		}
+		soon := now + int64(max(robustness, 2))*int64(delay)
 		for _, g := range w.members[fmt.Sprint(vlan)][m.group] {
 			if len(m.sources) == 0 && g.exclude {
 				g.timer = min(g.timer, soon)
@@ -191,9 +204,8 @@ func (w *groupTwin) query(d *groupDomain, vlan int, m *message, now int64) {
 	}
 	present := min(max(time.Duration(robustness)*interval+m.maxDelay/2, 255*time.Second), time.Hour)
 	if d.until <= now {
-		d.from = now + int64(min(m.maxDelay, 255*time.Second))
+		d.from = now + int64(min(max(m.maxDelay, time.Second), 255*time.Second))
 	}
-	d.until = max(d.until, now+int64(present))
 	d.routers[m.in] = max(d.routers[m.in], now+int64(present))
 	beaten := !d.querier.IsValid() || d.querierEnds <= now || m.src == d.querier
 	if !m.src.IsUnspecified() && d.querier.IsValid() {
@@ -203,6 +215,7 @@ func (w *groupTwin) query(d *groupDomain, vlan int, m *message, now int64) {
 		d.querier, d.querierEnds = m.src, now+int64(present)
 		d.membership = max(time.Duration(robustness)*interval+m.maxDelay, 260*time.Second)
 	}
+	d.until = now + int64(min(present, d.membership))
 }
 
 func (w *groupTwin) record(d *groupDomain, port, vlan int, r *groupRecord, now int64) {
@@ -712,7 +725,7 @@ func build(m *message, proto, ttl uint8, body []byte) []byte {
 
 // spoil makes a control message malformed, so that it says nothing.
 func (m *message) spoil(rng *rand.Rand, l3 []byte) {
-	m.kind = "data"
+	m.kind, m.spoiled = "data", true
 	at := 24
 	if m.v6 {
 		at = 48

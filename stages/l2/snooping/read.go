@@ -78,7 +78,7 @@ func read4(mac [6]byte, data []byte) (Kind, Address, []byte) {
 		if q := address4(body[4:]); q.Lo != 0 && !q.isGroup(false) || dst.Lo != allHosts4 && (group.Lo == 0 || group != dst) {
 			return Invalid, src, nil
 		}
-		if len(body) != 8 && len(body) < 12 { // RFC 3376, 7.1
+		if len(body) != 8 && (len(body) < 12 || !answered(body, 8, 4, group.Lo == 0)) { // RFC 3376, 7.1
 			return Invalid, src, nil
 		}
 		return Query, src, body
@@ -144,10 +144,18 @@ func read6(mac [6]byte, data []byte) (Kind, Address, []byte) {
 		return Report, src, body
 	}
 	group, all := address6(body[8:]), Address{linkLocal6, 1}
-	if group != (Address{}) && !group.isGroup(true) || dst != all && (group == Address{} || group != dst) || len(body) != 24 && len(body) < 28 {
+	if group != (Address{}) && !group.isGroup(true) || dst != all && (group == Address{} || group != dst) ||
+		len(body) != 24 && (len(body) < 28 || !answered(body, 24, 16, group == Address{})) {
 		return Invalid, src, nil
 	}
 	return Query, src, body
+}
+
+// answered reports whether hosts take a query of IGMPv3 or MLDv2, whose part that all versions have is of so many bytes: all its sources are there, and a general one
+// has none.
+func answered(body []byte, fixed, size int, general bool) bool {
+	n := int(body[fixed+2])<<8 | int(body[fixed+3])
+	return len(body) >= fixed+4+n*size && !(general && n != 0)
 }
 
 // hasAlert reports whether the options of a hop-by-hop header have the router alert of MLD (RFC 2711).

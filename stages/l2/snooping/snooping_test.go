@@ -17,7 +17,7 @@ func everyPort(uint16, uint16) bool { return true }
 
 func newTable(limit, ports int) *Table {
 	t := New(limit, 1)
-	t.Configure(limit, Ports{make([]bool, ports), make([]bool, ports)}, everyPort, second)
+	t.Configure(limit, Ports{Always: make([]bool, ports), FastLeave: make([]bool, ports)}, everyPort, second)
 	return t
 }
 

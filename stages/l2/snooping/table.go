@@ -15,6 +15,7 @@ const (
 	maxQuerierInterval = int64(time.Hour) // a VLAN without querier is flooded, so it is no harm to believe so soon
 	defaultRobustness  = 2
 	leastDelay         = time.Second
+	slowDelay          = 10 * time.Second // in which hosts answer that have heard a querier of IGMPv1 (RFC 3376, 8.2)
 	sweepInterval      = int64(time.Second)
 )
 
@@ -72,6 +73,7 @@ func (v *View) Active(now int64) bool { return v != nil && now >= v.from && now 
 type Ports struct {
 	Always    []bool // a multicast router is there
 	FastLeave []bool // a single host is there
+	Never     []bool // neither a querier nor a multicast router is there
 }
 
 // Counters are of events since the start, but Memberships and Used, which are of now.
@@ -133,6 +135,7 @@ type domain struct {
 		until   int64
 	}
 	membership int64 // ns: the group membership interval
+	slow       int64 // until when hosts may answer as after a query of IGMPv1, whatever later ones ask for
 }
 
 // New makes an empty table for so many memberships, of which each source counts as one more. The seed should be a secret.
@@ -178,10 +181,10 @@ func family(v6 bool) int {
 
 // Lose notes that a message which arrived on a port did not come to the writer.
 func (t *Table) Lose(port uint16) {
-	t.losses.Add(1)
 	if int(port) < len(t.lost) && !t.lost[port].Load() {
 		t.lost[port].Store(true)
 	}
+	t.losses.Add(1) // after the flag: who sees the count sees the flag
 }
 
 // Reject counts a malformed message.
@@ -193,6 +196,7 @@ func (t *Table) Configure(limit int, ports Ports, carries func(vlan, port uint16
 	for len(t.ports) < len(ports.Always) {
 		t.ports = append(t.ports, newPortState())
 	}
+	never := func(port uint16) bool { return int(port) < len(ports.Never) && ports.Never[port] }
 	for k, all := range maps.Clone(t.groups) {
 		for _, m := range slices.Clone(all) {
 			if !carries(k.vlan, m.port) {
@@ -203,11 +207,11 @@ func (t *Table) Configure(limit int, ports Ports, carries func(vlan, port uint16
 	}
 	for k, d := range t.domains {
 		for port := range d.routers {
-			if !carries(k.vlan, port) {
+			if never(port) || !carries(k.vlan, port) {
 				delete(d.routers, port)
 			}
 		}
-		if !carries(k.vlan, d.querier.port) { // the VLAN's number may be another domain's now
+		if d.querier.until > now && never(d.querier.port) || !carries(k.vlan, d.querier.port) { // the VLAN's number may be another domain's now
 			d.until, d.querier.until = now, now
 		}
 	}
@@ -284,9 +288,12 @@ func (t *Table) markRouter(e *Event, d *domain, interval int64) {
 // takeQuery notes where a querier is, and lowers the timers of what it asks for.
 func (t *Table) takeQuery(e *Event, d *domain, body []byte) {
 	q := readQuery(e.V6, body)
+	if !e.V6 && q.version == 1 {
+		d.slow = e.At + maxQuerierInterval
+	}
 	if q.group != (Address{}) {
 		t.markRouter(e, d, querierInterval)
-		t.lower(e, &q)
+		t.lower(e, d, &q)
 		return
 	}
 	robustness, interval := int64(defaultRobustness), int64(125*time.Second)
@@ -297,10 +304,9 @@ func (t *Table) takeQuery(e *Event, d *domain, body []byte) {
 		interval = int64(q.interval)
 	}
 	if d.until <= e.At { // hosts have not answered yet
-		d.from = e.At + min(int64(q.maxDelay), querierInterval)
+		d.from = e.At + min(int64(max(q.maxDelay, leastDelay)), querierInterval)
 	}
 	present := min(max(robustness*interval+int64(q.maxDelay)/2, querierInterval), maxQuerierInterval)
-	d.until = max(d.until, e.At+present)
 	t.markRouter(e, d, present)
 	// The lowest address is elected; one of zero is a switch's, which is in no election.
 	old := &d.querier
@@ -308,16 +314,21 @@ func (t *Table) takeQuery(e *Event, d *domain, body []byte) {
 		old.address, old.port, old.version, old.until = e.Source, e.Port, q.version, e.At+present
 		d.membership = max(robustness*interval+int64(q.maxDelay), membershipInterval)
 	}
+	d.until = e.At + min(present, d.membership) // no longer than what hosts answer now is kept
 	t.publishView(domainKey{e.VLAN, e.V6}, d, e.At)
 }
 
 // lower has what a specific query asks for end soon, unless hosts answer (RFC 3376, 6.6.1).
-func (t *Table) lower(e *Event, q *query) {
+func (t *Table) lower(e *Event, d *domain, q *query) {
 	if q.suppress {
 		return
 	}
 	robustness := int64(max(q.robustness, defaultRobustness))
-	until := e.At + robustness*int64(max(q.maxDelay, leastDelay))
+	delay := max(q.maxDelay, leastDelay)
+	if d.slow > e.At {
+		delay = max(delay, slowDelay)
+	}
+	until := e.At + robustness*int64(delay)
 	for _, m := range t.groups[key{q.group, e.VLAN}] {
 		if q.sources == 0 {
 			if m.exclude {

@@ -41,7 +41,7 @@ func (t *Table) giveAll(port uint16, now int64) {
 	p := t.ports[port]
 	before := p.all
 	p.all = now + membershipInterval
-	if before == 0 {
+	if before <= now { // what is over may not be swept yet
 		t.publishViews(now)
 	}
 }
@@ -66,7 +66,7 @@ func (t *Table) Age(now int64) {
 		t.swept = now
 	}
 	passed := now - t.swept
-	if passed >= 0 && passed < sweepInterval {
+	if passed > -sweepInterval && passed < sweepInterval { // workers' events come out of order
 		return
 	}
 	if passed < 0 {
@@ -134,6 +134,7 @@ func (t *Table) shift(by int64) {
 		}
 		d.from += by
 		d.until += by
+		d.slow += by
 		d.querier.until += by
 		t.publishView(k, d, t.swept+by)
 	}
