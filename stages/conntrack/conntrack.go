@@ -120,7 +120,7 @@ func (m *Module) Stage(w int) pipeline.Stage {
 	defer m.mu.Unlock()
 	s := &stage{module: m, worker: w}
 	if m.natted {
-		s.nat = newNAT(seed[3], w, m.workers)
+		s.nat = newNAT(m.seed[3], w, m.workers) // the seed chooses outside addresses: the same at all workers
 		if m.parser != nil { // nil only where a module is made without a graph
 			s.parser = m.parser.Stage(w)
 		}
@@ -446,6 +446,12 @@ func (s *stage) begin(b *packet.Batch, p *packet.Packet, l *look, isTCP bool) pa
 				s.exhausted[p.InPort]++
 			}
 			return r
+		}
+		if translated && s.steering != nil && int(s.steering.home(&tr.key)) != s.worker {
+			// The answer would go to another worker: such a port is for the station alone for which it was given out.
+			s.nat.release(tr.snat)
+			s.nat.release(tr.dnat)
+			return reasonUnmapped
 		}
 	}
 	n := s.table.add(&l.key, l.tag, p.InPort)

@@ -156,7 +156,7 @@ func (v *steering) addNAT(n *natSettings, workers int, errs *faults) {
 			ports.low, ports.high = r.dstPort.Low, r.dstPort.High
 		}
 		for k := range n.outside {
-			if o := &n.outside[k]; r.dst.Contains(addrOf(o.addr)) && (ports.high >= o.low && uint32(ports.low) < uint32(o.low)+o.size*o.blocks) {
+			if o := &n.outside[k]; hasPorts(r.proto) && r.dst.Contains(addrOf(o.addr)) && (ports.high >= o.low && uint32(ports.low) < uint32(o.low)+o.size*o.blocks) {
 				errs.add("dnat[%d].dst_port: snat[%d] gives out ports of %v among these, which are of one worker each: choose others, or a port_range without them, or set count = 1 in [workers]", i, o.rule, addrOf(o.addr))
 				break
 			}
