@@ -121,7 +121,7 @@ func (m *Module) Stage(w int) pipeline.Stage {
 	s := &stage{module: m, worker: w}
 	if m.natted {
 		s.nat = newNAT(m.seed[3], w, m.workers) // the seed chooses outside addresses: the same at all workers
-		if m.parser != nil { // nil only where a module is made without a graph
+		if m.parser != nil {                    // nil only where a module is made without a graph
 			s.parser = m.parser.Stage(w)
 		}
 		s.changed.batch.Pkts = make([]packet.Packet, 0, packet.BatchSize)
