@@ -15,7 +15,7 @@ import (
 	"github.com/weirswitch/weir/pipeline/header"
 )
 
-// Reach is who reaches whom, by echo requests from each host to each other one: within a tenant all reach each other, and hosts outside; nobody else does.
+// Reach is who reaches whom, by echo requests from each host to each other one: within a tenant all reach each other, and hosts outside; no others do.
 type Reach struct {
 	Hosts []string `json:"hosts"` // tenant by tenant, then those outside
 	// Pairs are all, in both directions, for each IP version that both hosts have.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// open is a bridge that keeps nobody apart.
+// open is a bridge that keeps no hosts apart.
 const open = `
 [[host]]
 name = "red1"
