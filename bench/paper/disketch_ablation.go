@@ -356,21 +356,11 @@ func (t *table) addRatio(metric string, e dsErrors, a, b, what, better string) {
 
 // half is that of the interval of 95 % of the mean, by Student's distribution.
 func (s sample) half() float64 {
-	n := float64(len(s))
-	if n < 2 {
+	if len(s) < 2 {
 		return math.Inf(1)
 	}
-	mean, sum := s.mean(), 0.0
-	for _, x := range s {
-		sum += (x - mean) * (x - mean)
-	}
-	// Student's quantiles by degrees of freedom; a normal variable's beyond.
-	student := []float64{0, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131}
-	t := 1.96
-	if len(s)-1 < len(student) {
-		t = student[len(s)-1]
-	}
-	return t * math.Sqrt(sum/(n-1)/n)
+	_, half := interval(s)
+	return half
 }
 
 // placements is how many placements of memory the ablation has.

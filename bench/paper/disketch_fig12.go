@@ -17,7 +17,7 @@ import (
 // Next to the paper's systems is what its parts contribute: DISCO with hash
 // functions renewed each epoch, and DiSketch read by the paper's composition (rows) instead
 // of ours. The rows that are compared are those of the Count Sketch in the fat tree
-// with unequal memories; there memory is placed several times.
+// with unequal memories. There, and with 512 KB everywhere, memory is placed dsPlacements times, of which the intervals are.
 func disketchFig12(ctx context.Context, o Options) ([]Row, error) {
 	synthetic, err := dsSynthetic(o)
 	if err != nil {
@@ -96,13 +96,57 @@ type fig12 struct {
 	done, total int
 }
 
-// curve is the root mean squared errors of a system by memory size.
-type curve []float64
+// curve is the mean squared errors of a system by memory size and placement of the memory.
+type curve [][]float64
+
+// rmse is the root of the mean over placements, but for one of them; -1: of all.
+func (c curve) rmse(size, without int) float64 {
+	sum, n := 0.0, 0
+	for i, square := range c[size] {
+		if i != without {
+			sum += square
+			n++
+		}
+	}
+	return math.Sqrt(sum / float64(n))
+}
+
+// all is rmse by memory size.
+func (c curve) all(without int) []float64 {
+	out := make([]float64, len(c))
+	for i := range c {
+		out[i] = c.rmse(i, without)
+	}
+	return out
+}
 
 // panelCurves are those of one panel.
 type panelCurves struct {
 	aggregated, disco, renewed, composed, disketch curve
 	converged                                      int
+}
+
+// placed adds a row that is a function of the placements, and its interval.
+func (f *fig12) placed(row Row, placements int, value func(without int) float64) {
+	row.Value = value(-1)
+	f.rows = append(f.rows, row)
+	if placements < 2 {
+		return
+	}
+	if half := jackknife(placements, value); !math.IsInf(half, 0) && !math.IsNaN(half) { // a curve that never falls so low needs infinite memory
+		f.rows.add(row.Metric+".ci95", row.Unit, half, fmt.Sprintf("half the 95 %% confidence interval by %d placements of the memory, jackknife", placements), "neither")
+	}
+}
+
+// jackknife is half of the 95 % confidence interval of a function of n things, from its values without each of them (Tukey, 1958):
+//
+//	t(n-1) sqrt((n-1)/n sum (f_i - mean f)^2)
+func jackknife(n int, f func(without int) float64) float64 {
+	values := make(sample, n)
+	for i := range values {
+		values[i] = f(i)
+	}
+	return float64(n-1) * values.half()
 }
 
 // panels are those of one network: one for each sketch.
@@ -116,13 +160,13 @@ func (f *fig12) panels(prefix string, tr *dsTraffic, heterogeneous bool, shrink 
 			continue // A capture does not shrink.
 		}
 		main := heterogeneous && k.kind == disketch.CountSketch && tr.net.name == "fattree"
-		placements := 1
-		if main && !f.o.Quick && prefix == "" {
-			placements = 2
-		}
 		sizes := f.sizes(main)
 		var p panelCurves
 		for _, kb := range sizes {
+			placements := 1
+			if !f.o.Quick && (main || kb == 512) {
+				placements = dsPlacements
+			}
 			f.o.progress(f.done, f.total, fmt.Sprintf("%s%s, %s, %s, %d KB", prefix, tr.net.name, scenario, k.name, kb))
 			if err := f.point(&p, tr, k.kind, kb<<10/shrink, heterogeneous, placements, main); err != nil {
 				return err
@@ -130,12 +174,15 @@ func (f *fig12) panels(prefix string, tr *dsTraffic, heterogeneous bool, shrink 
 			f.done++
 			i := len(p.disco) - 1
 			name := fmt.Sprintf("%s%s.%s.%s.%dKB.rmse.", prefix, tr.net.name, scenario, k.name, kb)
-			f.rows.add(name+"aggregated", "packets", p.aggregated[i], "a sketch of 5 rows on each core switch", "neither")
-			f.rows.add(name+"disco", "packets", p.disco[i], "one row on each switch", "neither")
-			f.rows.add(name+"disketch", "packets", p.disketch[i], "Fig. 12 shows curves", "lower")
+			add := func(system string, c curve, source, better string) {
+				f.placed(Row{Metric: name + system, Unit: "packets", Source: source, Better: better}, placements, func(without int) float64 { return c.rmse(i, without) })
+			}
+			add("aggregated", p.aggregated, "a sketch of 5 rows on each core switch", "neither")
+			add("disco", p.disco, "one row on each switch", "neither")
+			add("disketch", p.disketch, "Fig. 12 shows curves", "lower")
 			if main {
-				f.rows.add(name+"disco_renewed", "packets", p.renewed[i], "DISCO if it renewed its hash functions each epoch", "neither")
-				f.rows.add(name+"disketch_rows", "packets", p.composed[i], "DiSketch by the paper's composition", "lower")
+				add("disco_renewed", p.renewed, "DISCO if it renewed its hash functions each epoch", "neither")
+				add("disketch_rows", p.composed, "DiSketch by the paper's composition", "lower")
 			}
 		}
 		if main {
@@ -145,10 +192,20 @@ func (f *fig12) panels(prefix string, tr *dsTraffic, heterogeneous bool, shrink 
 	return nil
 }
 
-// point adds one memory size to the curves: the root of the mean over placements.
+// dsPlacements is of how many placements of the memory those rows are that stand in the page: which switches of a path are small decides errors.
+const dsPlacements = 4
+
+// point adds one memory size to the curves.
 func (f *fig12) point(p *panelCurves, tr *dsTraffic, kind disketch.Kind, memory int, heterogeneous bool, placements int, main bool) error {
-	var aggregated, disco, renewed, composed, sum float64
+	curves := []*curve{&p.aggregated, &p.disco, &p.disketch}
+	if main {
+		curves = append(curves, &p.renewed, &p.composed)
+	}
+	for _, c := range curves {
+		*c = append(*c, nil)
+	}
 	full := tr.net.full
+	add := func(c curve, estimate []float64) { c[len(c)-1] = append(c[len(c)-1], tr.squares(estimate, full)) }
 	for i := range placements {
 		seed := f.o.Seed + uint64(i)
 		memories := dsMemories(len(tr.net.graph.Nodes), memory, heterogeneous, seed)
@@ -174,19 +231,13 @@ func (f *fig12) point(p *panelCurves, tr *dsTraffic, kind disketch.Kind, memory 
 			if err != nil {
 				return err
 			}
-			renewed += tr.squares(r.estimate[0], full)
-			composed += tr.squares(s.estimate[1], full)
+			add(p.renewed, r.estimate[0])
+			add(p.composed, s.estimate[1])
 			p.converged = max(p.converged, s.converged)
 		}
-		aggregated += tr.squares(a, full)
-		disco += tr.squares(d, full)
-		sum += tr.squares(s.estimate[0], full)
-	}
-	for _, c := range []struct {
-		to  *curve
-		sum float64
-	}{{&p.aggregated, aggregated}, {&p.disco, disco}, {&p.renewed, renewed}, {&p.composed, composed}, {&p.disketch, sum}} {
-		*c.to = append(*c.to, math.Sqrt(c.sum/float64(placements)))
+		add(p.aggregated, a)
+		add(p.disco, d)
+		add(p.disketch, s.estimate[0])
 	}
 	return nil
 }
@@ -198,13 +249,24 @@ func (f *fig12) compare(prefix string, sizes []int, p *panelCurves) {
 		if kb != 512 {
 			continue
 		}
-		t, name := &f.rows, prefix+"cs.512KB."
-		t.against(name+"disco_over_disketch", "ratio", p.disco[i]/p.disketch[i], 8.9, source, "higher")
-		t.against(name+"aggregated_over_disketch", "ratio", p.aggregated[i]/p.disketch[i], 5000, source, "higher")
-		t.against(prefix+"cs.memory_ratio", "ratio", memoryFor(sizes, p.disketch, p.disco[i])/float64(kb), 0.25, source, "lower")
-		t.against(name+"disco_over_disketch_rows", "ratio", p.disco[i]/p.composed[i], 8.9, source+", the paper's composition", "higher")
-		t.against(prefix+"cs.memory_ratio_rows", "ratio", memoryFor(sizes, p.composed, p.disco[i])/float64(kb), 0.25, source+", the paper's composition", "lower")
-		t.add(name+"disco_renewed_over_disketch", "ratio", p.renewed[i]/p.disketch[i], "what is left when DISCO renews its hash functions", "higher")
+		ratio := func(metric string, reference float64, source, better string, value func(without int) float64) {
+			f.placed(Row{Metric: prefix + metric, Unit: "ratio", Reference: &reference, Source: source, Better: better}, len(p.disco[i]), value)
+		}
+		over := func(a, b curve) func(int) float64 {
+			return func(without int) float64 { return a.rmse(i, without) / b.rmse(i, without) }
+		}
+		memory := func(c curve) func(int) float64 {
+			return func(without int) float64 {
+				return memoryFor(sizes, c.all(without), p.disco.rmse(i, without)) / float64(kb)
+			}
+		}
+		ratio("cs.512KB.disco_over_disketch", 8.9, source, "higher", over(p.disco, p.disketch))
+		ratio("cs.512KB.aggregated_over_disketch", 5000, source, "higher", over(p.aggregated, p.disketch))
+		ratio("cs.memory_ratio", 0.25, source, "lower", memory(p.disketch))
+		ratio("cs.512KB.disco_over_disketch_rows", 8.9, source+", the paper's composition", "higher", over(p.disco, p.composed))
+		ratio("cs.memory_ratio_rows", 0.25, source+", the paper's composition", "lower", memory(p.composed))
+		f.placed(Row{Metric: prefix + "cs.512KB.disco_renewed_over_disketch", Unit: "ratio", Source: "what is left when DISCO renews its hash functions", Better: "higher"},
+			len(p.disco[i]), over(p.renewed, p.disketch))
 	}
 	f.rows.add(prefix+"cs.epochs_to_converge", "epochs", float64(p.converged),
 		"epochs before the first with all fragments within a factor 2 of the target; the most of all sizes", "lower")
@@ -212,7 +274,7 @@ func (f *fig12) compare(prefix string, sizes []int, p *panelCurves) {
 
 // memoryFor interpolates, in logarithms, the memory at which a curve falls to an
 // error; the smallest size if it is below throughout, infinity if it never is.
-func memoryFor(sizes []int, c curve, err float64) float64 {
+func memoryFor(sizes []int, c []float64, err float64) float64 {
 	if c[0] <= err {
 		return float64(sizes[0])
 	}
