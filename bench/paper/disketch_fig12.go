@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/bench/workload"
@@ -202,43 +203,49 @@ func (f *fig12) point(p *panelCurves, tr *dsTraffic, kind disketch.Kind, memory 
 		curves = append(curves, &p.renewed, &p.composed)
 	}
 	for _, c := range curves {
-		*c = append(*c, nil)
+		*c = append(*c, make([]float64, placements))
 	}
+	converged := make([]int, placements)
 	full := tr.net.full
-	add := func(c curve, estimate []float64) { c[len(c)-1] = append(c[len(c)-1], tr.squares(estimate, full)) }
-	for i := range placements {
+	if err := dsEach(placements, func(i int) error {
+		put := func(c curve, estimate []float64) { c[len(c)-1][i] = tr.squares(estimate, full) }
 		seed := f.o.Seed + uint64(i)
 		memories := dsMemories(len(tr.net.graph.Nodes), memory, heterogeneous, seed)
-		a, err := tr.aggregated(kind, memories, seed)
+		aggregated, err := tr.aggregated(kind, memories, seed)
 		if err != nil {
 			return err
 		}
-		d, err := tr.disco(kind, memories, seed)
+		put(p.aggregated, aggregated)
+		disco, err := tr.disco(kind, memories, seed)
 		if err != nil {
 			return err
 		}
+		put(p.disco, disco)
 		run := dsRun{kind: kind, memory: memories, seed: seed, trials: f.o.runs(4000), ways: []disketch.Composition{disketch.Likeliest, disketch.Rows}, wanted: func(f *dsFlow) bool { return len(f.path) == full }}
 		if !main {
 			run.ways = run.ways[:1]
 		}
-		s, err := tr.run(f.ctx, run)
+		divided, err := tr.run(f.ctx, run)
 		if err != nil {
 			return err
 		}
-		if main {
-			run.how, run.ways = dsFixed, run.ways[1:]
-			r, err := tr.run(f.ctx, run)
-			if err != nil {
-				return err
-			}
-			add(p.renewed, r.estimate[0])
-			add(p.composed, s.estimate[1])
-			p.converged = max(p.converged, s.converged)
+		put(p.disketch, divided.estimate[0])
+		if !main {
+			return nil
 		}
-		add(p.aggregated, a)
-		add(p.disco, d)
-		add(p.disketch, s.estimate[0])
+		converged[i] = divided.converged
+		put(p.composed, divided.estimate[1])
+		run.how, run.ways = dsFixed, run.ways[1:]
+		whole, err := tr.run(f.ctx, run)
+		if err != nil {
+			return err
+		}
+		put(p.renewed, whole.estimate[0])
+		return nil
+	}); err != nil {
+		return err
 	}
+	p.converged = max(p.converged, slices.Max(converged))
 	return nil
 }
 
