@@ -28,10 +28,13 @@ var levels = []struct {
 	low, high float64
 }{{"delay_0_50", 0, 0.5}, {"delay_50_150", 0.5, 1.5}, {"delay_150_up", 1.5, math.Inf(1)}}
 
+// alphaPrefix is of rows whose cells of a flow are picked as in the paper, by lds.PaperAlpha.
+const alphaPrefix = "paper_alpha."
+
 // ldsFig10 measures figure 10: the median and the 95th percentile of the
 // relative error by flow size, for three sizes of the sketch, and by flow size
 // and delay; adapted rows have as many rows as users get for that many flows; delay_0_50 are flows whose delay is 0 to 50 % of the mean of all
-// packets, and so on. Rows without a prefix have 17,500 x 4 cells and measured
+// packets, and so on. Rows named paper_alpha pick a flow's cells as the paper does, all others as users get it (lds.Balanced). Rows without a prefix have 17,500 x 4 cells and measured
 // delays; capture rows have the packets of a real trace, in as many cells
 // per flow.
 func ldsFig10(ctx context.Context, o Options) ([]Row, error) {
@@ -45,16 +48,21 @@ func ldsFig10(ctx context.Context, o Options) ([]Row, error) {
 		all    *crossings
 		config lds.Config
 		delays delays
+		alpha  float64
 	}{
-		{"", synthetic, four(17500), measured}, {"two_queues.", synthetic, four(17500), newTwoQueues()},
-		{"capture.", captured, four(ldsColumns(captured.trace, 17500)), measured},
-		{"columns_1750.", synthetic, four(1750), measured}, {"columns_175000.", synthetic, four(175000), measured},
-		{"adapted.", synthetic, ldsAdapted(17500, len(synthetic.trace.Flows)), measured},
+		{"", synthetic, four(17500), measured, lds.Balanced},
+		{alphaPrefix, synthetic, four(17500), measured, lds.PaperAlpha},
+		{"two_queues.", synthetic, four(17500), newTwoQueues(), lds.Balanced},
+		{"capture.", captured, four(ldsColumns(captured.trace, 17500)), measured, lds.Balanced},
+		{"columns_1750.", synthetic, four(1750), measured, lds.Balanced},
+		{"columns_1750." + alphaPrefix, synthetic, four(1750), measured, lds.PaperAlpha},
+		{"columns_175000.", synthetic, four(175000), measured, lds.Balanced},
+		{"adapted.", synthetic, ldsAdapted(17500, len(synthetic.trace.Flows)), measured, lds.Balanced},
 	}
 	var jobs []ldsJob
 	for _, c := range cases {
 		jobs = append(jobs, ldsJob{fmt.Sprintf("%s%d columns", c.prefix, c.config.Columns), func(seed uint64) ([]flowError, error) {
-			return c.all.of(c.delays, 0, seed).ldsErrors(c.config, nil, lds.Balanced)
+			return c.all.of(c.delays, 0, seed).ldsErrors(c.config, nil, c.alpha)
 		}})
 	}
 	results, err := ldsMeasure(ctx, o, 8, jobs)
@@ -78,12 +86,13 @@ func ldsFig10(ctx context.Context, o Options) ([]Row, error) {
 		}
 	}
 	source := fmt.Sprintf("LDS Fig. 10, bottom; 17500 x 4 cells; %s", measured)
-	for _, bin := range sizeBins[2:] {
-		for _, l := range levels {
-			of := slices.Clone(results[0])
-			of = slices.DeleteFunc(of, func(e flowError) bool { return e.level < l.low || e.level >= l.high })
-			if s := pick(of, bin.low, bin.high); len(s) > 0 {
-				t.add(l.name+".median_error."+bin.name, "ratio", s.quantile(0.5), source, "lower")
+	for i, c := range cases[:2] { // ours, and by alpha
+		for _, bin := range sizeBins[2:] {
+			for _, l := range levels {
+				of := slices.DeleteFunc(slices.Clone(results[i]), func(e flowError) bool { return e.level < l.low || e.level >= l.high })
+				if s := pick(of, bin.low, bin.high); len(s) > 0 {
+					t.add(c.prefix+l.name+".median_error."+bin.name, "ratio", s.quantile(0.5), source, "lower")
+				}
 			}
 		}
 	}

@@ -107,6 +107,9 @@ func ldsRivals(columns int) []ldsRival {
 		{"mpe1", func(x *crossing) ([]flowError, error) { return x.mpeErrors(0.01), nil }},
 		{"rli", func(x *crossing) ([]flowError, error) { return x.rliErrors(1000, 0), nil }},
 		{"average", func(x *crossing) ([]flowError, error) { return x.averageErrors(), nil }},
+		{"paper_alpha", func(x *crossing) ([]flowError, error) {
+			return x.ldsErrors(lds.Config{Rows: 4, Columns: columns, Virtual: 1}, nil, lds.PaperAlpha)
+		}},
 		{"lds_adapted", func(x *crossing) ([]flowError, error) {
 			return x.ldsErrors(ldsAdapted(columns, len(x.trace.Flows)), nil, lds.Balanced)
 		}},

@@ -146,7 +146,7 @@ func TestLDSFig12Holds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := ldsFig12Model{"", ldsHoldTrace(t, o, 5), lds.Config{Rows: 4, Columns: 25000 / ldsHoldShrink, Virtual: 1}, measured}
+	m := ldsFig12Model{"", ldsHoldTrace(t, o, 5), lds.Config{Rows: 4, Columns: 25000 / ldsHoldShrink, Virtual: 1}, measured, lds.Balanced}
 	n := ldsHoldRuns()
 	results, err := ldsMeasure(t.Context(), o, n, m.jobs())
 	if err != nil {

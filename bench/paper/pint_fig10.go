@@ -19,6 +19,7 @@ import (
 //
 //	2x8.paper           the paper's layers (d = 10; 5 in the fat tree) and hashes, decoded by
 //	                    joint candidate elimination; knows the set of switches
+//	4.paper, 1.paper    the same with one digest of 4 bits and of 1 bit
 //	2x8.hashed          the same with our layers for the path's length
 //	1, 4, 2x8           our plan, 1 bit, 4 bits, and two instances of 8 bits: linear
 //	                    hashes of all hops, decoded by elimination. It knows the
@@ -194,14 +195,16 @@ func (n *network) jobs(length int, headline bool) []fig10Job {
 			return trials(ctx, o, at+name, o.runs(many), func() (trial, error) { return make(), nil })
 		}})
 	}
-	ours("2x8.paper", hashedPlan(encode.Hybrid(n.d)), n.candidates, few)
+	ours("2x8.paper", hashedPlan(8, 2, encode.Hybrid(n.d)), n.candidates, few)
+	ours("4.paper", hashedPlan(4, 1, encode.Hybrid(n.d)), n.candidates, few)
+	ours("1.paper", hashedPlan(1, 1, encode.Hybrid(n.d)), n.candidates, few)
 	ours("2x8", densePlan(8, 2), pintpath.NewElimination, many)
 	ours("2x8.topology", linkPlan(8, 2), n.walks, many)
 	ours("4", densePlan(4, 1), pintpath.NewElimination, few)
 	ours("4.topology", linkPlan(4, 1), n.walks, few)
 	ours("1", densePlan(1, 1), pintpath.NewElimination, few)
 	ours("1.topology", linkPlan(1, 1), n.walks, few)
-	ours("2x8.hashed", hashedPlan(searchedHashed(length)), n.candidates, few)
+	ours("2x8.hashed", hashedPlan(8, 2, searchedHashed(length)), n.candidates, few)
 	rival("ppm", func() trial { return ppmTrial(length) })
 	rival("ams2_m5", func() trial { return ams2Trial(length, 5) })
 	rival("ams2_m6", func() trial { return ams2Trial(length, 6) })
@@ -239,8 +242,8 @@ func linkPlan(bits, instances int) encode.StaticConfig {
 }
 
 // hashedPlan has the paper's value hashes.
-func hashedPlan(layers []pint.Layer) encode.StaticConfig {
-	return encode.StaticConfig{Bits: 8, Instances: 2, Layers: layers, Values: pint.Hashed, Vector: true}
+func hashedPlan(bits, instances int, layers []pint.Layer) encode.StaticConfig {
+	return encode.StaticConfig{Bits: bits, Instances: instances, Layers: layers, Values: pint.Hashed, Vector: true}
 }
 
 // searchedHashed are the layers that BenchmarkLayerSearch found for the joint decoder of hashed values, for

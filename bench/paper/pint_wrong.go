@@ -78,7 +78,7 @@ func wrongDecoders(o Options, networks []*network) (map[string]pathDecoder, erro
 		}{
 			{"dense", densePlan(8, 2), pintsink.DecoderConfig{}},
 			{"links", linkPlan(8, 2), pintsink.DecoderConfig{Topology: n.links}},
-			{"paper", hashedPlan(encode.Hybrid(n.d)), pintsink.DecoderConfig{Values: n.graph.IDs()}},
+			{"paper", hashedPlan(8, 2, encode.Hybrid(n.d)), pintsink.DecoderConfig{Values: n.graph.IDs()}},
 		} {
 			p.config.Seed, p.config.ValueBits = o.Seed, n.valueBits()
 			s, err := encode.NewStatic(p.config)

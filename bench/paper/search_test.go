@@ -122,7 +122,7 @@ func wholeCost(ctx context.Context, o Options, solver func(*encode.Static) pintp
 // network, the paper's value hashes in 2x8 bits, and the joint decoder.
 func hashedCost(ctx context.Context, o Options, n *network) func([]pint.Layer) (float64, error) {
 	return func(layers []pint.Layer) (float64, error) {
-		packets, err := n.trials(ctx, o, "search.hashed", hashedPlan(layers), n.candidates, n.longest(), o.runs(200))
+		packets, err := n.trials(ctx, o, "search.hashed", hashedPlan(8, 2, layers), n.candidates, n.longest(), o.runs(200))
 		if err != nil {
 			return math.Inf(1), ctx.Err()
 		}
