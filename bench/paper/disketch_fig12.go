@@ -18,7 +18,7 @@ import (
 // Next to the paper's systems is what its parts contribute: DISCO with hash
 // functions renewed each epoch, and DiSketch read by the paper's composition (rows) instead
 // of ours. The rows that are compared are those of the Count Sketch in the fat tree
-// with unequal memories. There, and with 512 KB everywhere, memory is placed dsPlacements times, of which the intervals are.
+// with unequal memories. There from 64 KB on, and with 512 KB everywhere, memory is placed dsPlacements times, of which the intervals are.
 func disketchFig12(ctx context.Context, o Options) ([]Row, error) {
 	synthetic, err := dsSynthetic(o)
 	if err != nil {
@@ -100,11 +100,11 @@ type fig12 struct {
 // curve is the mean squared errors of a system by memory size and placement of the memory.
 type curve [][]float64
 
-// rmse is the root of the mean over placements, but for one of them; -1: of all.
+// rmse is the root of the mean over placements, but for one of them if there are others; -1: of all.
 func (c curve) rmse(size, without int) float64 {
 	sum, n := 0.0, 0
 	for i, square := range c[size] {
-		if i != without {
+		if i != without || len(c[size]) == 1 {
 			sum += square
 			n++
 		}
@@ -165,7 +165,7 @@ func (f *fig12) panels(prefix string, tr *dsTraffic, heterogeneous bool, shrink 
 		var p panelCurves
 		for _, kb := range sizes {
 			placements := 1
-			if !f.o.Quick && (main || kb == 512) {
+			if !f.o.Quick && (main && kb >= 64 || kb == 512) {
 				placements = dsPlacements
 			}
 			f.o.progress(f.done, f.total, fmt.Sprintf("%s%s, %s, %s, %d KB", prefix, tr.net.name, scenario, k.name, kb))
