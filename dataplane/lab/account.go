@@ -252,6 +252,10 @@ func (a *Account) checkCable(kernel, late kernelCounters, reports map[string]*Sw
 			check.Terms += fmt.Sprintf(" + %d missed", p.missed())
 		}
 	}
+	// A kernel can say something unasked (a listener report that waited for a core) after its counters were read, and a switch that has not ended receives it.
+	if l, ok := late[from]; ok && check.Left < check.Right && check.Right <= l.TxPackets {
+		check.Left = check.Right
+	}
 	check.OK = check.Left == check.Right
 	if cut && check.Left > check.Right {
 		a.atCuts += check.Left - check.Right

@@ -154,3 +154,23 @@ func TestCountedLate(t *testing.T) {
 		}
 	}
 }
+
+// TestSentLate: what a kernel sent after its counters were read may have reached the switch, or not; more than it sent can not.
+func TestSentLate(t *testing.T) {
+	for _, test := range []struct {
+		read, late uint64 // of the 10 that the switch received
+		ok         bool
+	}{{9, 10, true}, {9, 11, true}, {9, 9, false}, {10, 11, true}, {11, 12, false}} {
+		c, kernel, ends := balanced()
+		at := func(sent uint64) netns.Counters {
+			h := kernel["h1"]
+			h.TxPackets = sent
+			return h
+		}
+		late := kernelCounters{"h1": at(test.late)}
+		kernel["h1"] = at(test.read)
+		if a := account(c, kernel, late, ends); a.OK() != test.ok {
+			t.Errorf("%+v: %+v", test, a.Checks)
+		}
+	}
+}
