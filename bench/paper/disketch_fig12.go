@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/weirswitch/weir/bench"
 	"github.com/weirswitch/weir/bench/workload"
@@ -18,7 +17,7 @@ import (
 // Next to the paper's systems is what its parts contribute: DISCO with hash
 // functions renewed each epoch, and DiSketch read by the paper's composition (rows) instead
 // of ours. The rows that are compared are those of the Count Sketch in the fat tree
-// with unequal memories. There from 64 KB on, and with 512 KB everywhere, memory is placed dsPlacements times, of which the intervals are.
+// with unequal memories; there memory is placed several times.
 func disketchFig12(ctx context.Context, o Options) ([]Row, error) {
 	synthetic, err := dsSynthetic(o)
 	if err != nil {
@@ -97,57 +96,13 @@ type fig12 struct {
 	done, total int
 }
 
-// curve is the mean squared errors of a system by memory size and placement of the memory.
-type curve [][]float64
-
-// rmse is the root of the mean over placements, but for one of them if there are others; -1: of all.
-func (c curve) rmse(size, without int) float64 {
-	sum, n := 0.0, 0
-	for i, square := range c[size] {
-		if i != without || len(c[size]) == 1 {
-			sum += square
-			n++
-		}
-	}
-	return math.Sqrt(sum / float64(n))
-}
-
-// all is rmse by memory size.
-func (c curve) all(without int) []float64 {
-	out := make([]float64, len(c))
-	for i := range c {
-		out[i] = c.rmse(i, without)
-	}
-	return out
-}
+// curve is the root mean squared errors of a system by memory size.
+type curve []float64
 
 // panelCurves are those of one panel.
 type panelCurves struct {
 	aggregated, disco, renewed, composed, disketch curve
 	converged                                      int
-}
-
-// placed adds a row that is a function of the placements, and its interval.
-func (f *fig12) placed(row Row, placements int, value func(without int) float64) {
-	row.Value = value(-1)
-	f.rows = append(f.rows, row)
-	if placements < 2 {
-		return
-	}
-	if half := jackknife(placements, value); !math.IsInf(half, 0) && !math.IsNaN(half) { // a curve that never falls so low needs infinite memory
-		f.rows.add(row.Metric+".ci95", row.Unit, half, fmt.Sprintf("half the 95 %% confidence interval by %d placements of the memory, jackknife", placements), "neither")
-	}
-}
-
-// jackknife is half of the 95 % confidence interval of a function of n things, from its values without each of them (Tukey, 1958):
-//
-//	t(n-1) sqrt((n-1)/n sum (f_i - mean f)^2)
-func jackknife(n int, f func(without int) float64) float64 {
-	values := make(sample, n)
-	for i := range values {
-		values[i] = f(i)
-	}
-	return float64(n-1) * values.half()
 }
 
 // panels are those of one network: one for each sketch.
@@ -161,13 +116,13 @@ func (f *fig12) panels(prefix string, tr *dsTraffic, heterogeneous bool, shrink 
 			continue // A capture does not shrink.
 		}
 		main := heterogeneous && k.kind == disketch.CountSketch && tr.net.name == "fattree"
+		placements := 1
+		if main && !f.o.Quick && prefix == "" {
+			placements = 2
+		}
 		sizes := f.sizes(main)
 		var p panelCurves
 		for _, kb := range sizes {
-			placements := 1
-			if !f.o.Quick && (main && kb >= 64 || kb == 512) {
-				placements = dsPlacements
-			}
 			f.o.progress(f.done, f.total, fmt.Sprintf("%s%s, %s, %s, %d KB", prefix, tr.net.name, scenario, k.name, kb))
 			if err := f.point(&p, tr, k.kind, kb<<10/shrink, heterogeneous, placements, main); err != nil {
 				return err
@@ -175,15 +130,12 @@ func (f *fig12) panels(prefix string, tr *dsTraffic, heterogeneous bool, shrink 
 			f.done++
 			i := len(p.disco) - 1
 			name := fmt.Sprintf("%s%s.%s.%s.%dKB.rmse.", prefix, tr.net.name, scenario, k.name, kb)
-			add := func(system string, c curve, source, better string) {
-				f.placed(Row{Metric: name + system, Unit: "packets", Source: source, Better: better}, placements, func(without int) float64 { return c.rmse(i, without) })
-			}
-			add("aggregated", p.aggregated, "a sketch of 5 rows on each core switch", "neither")
-			add("disco", p.disco, "one row on each switch", "neither")
-			add("disketch", p.disketch, "Fig. 12 shows curves", "lower")
+			f.rows.add(name+"aggregated", "packets", p.aggregated[i], "a sketch of 5 rows on each core switch", "neither")
+			f.rows.add(name+"disco", "packets", p.disco[i], "one row on each switch", "neither")
+			f.rows.add(name+"disketch", "packets", p.disketch[i], "Fig. 12 shows curves", "lower")
 			if main {
-				add("disco_renewed", p.renewed, "DISCO if it renewed its hash functions each epoch", "neither")
-				add("disketch_rows", p.composed, "DiSketch by the paper's composition", "lower")
+				f.rows.add(name+"disco_renewed", "packets", p.renewed[i], "DISCO if it renewed its hash functions each epoch", "neither")
+				f.rows.add(name+"disketch_rows", "packets", p.composed[i], "DiSketch by the paper's composition", "lower")
 			}
 		}
 		if main {
@@ -193,59 +145,49 @@ func (f *fig12) panels(prefix string, tr *dsTraffic, heterogeneous bool, shrink 
 	return nil
 }
 
-// dsPlacements is of how many placements of the memory those rows are that stand in the page: which switches of a path are small decides errors.
-const dsPlacements = 4
-
-// point adds one memory size to the curves.
+// point adds one memory size to the curves: the root of the mean over placements.
 func (f *fig12) point(p *panelCurves, tr *dsTraffic, kind disketch.Kind, memory int, heterogeneous bool, placements int, main bool) error {
-	curves := []*curve{&p.aggregated, &p.disco, &p.disketch}
-	if main {
-		curves = append(curves, &p.renewed, &p.composed)
-	}
-	for _, c := range curves {
-		*c = append(*c, make([]float64, placements))
-	}
-	converged := make([]int, placements)
+	var aggregated, disco, renewed, composed, sum float64
 	full := tr.net.full
-	if err := dsEach(placements, func(i int) error {
-		put := func(c curve, estimate []float64) { c[len(c)-1][i] = tr.squares(estimate, full) }
+	for i := range placements {
 		seed := f.o.Seed + uint64(i)
 		memories := dsMemories(len(tr.net.graph.Nodes), memory, heterogeneous, seed)
-		aggregated, err := tr.aggregated(kind, memories, seed)
+		a, err := tr.aggregated(kind, memories, seed)
 		if err != nil {
 			return err
 		}
-		put(p.aggregated, aggregated)
-		disco, err := tr.disco(kind, memories, seed)
+		d, err := tr.disco(kind, memories, seed)
 		if err != nil {
 			return err
 		}
-		put(p.disco, disco)
 		run := dsRun{kind: kind, memory: memories, seed: seed, trials: f.o.runs(4000), ways: []disketch.Composition{disketch.Likeliest, disketch.Rows}, wanted: func(f *dsFlow) bool { return len(f.path) == full }}
 		if !main {
 			run.ways = run.ways[:1]
 		}
-		divided, err := tr.run(f.ctx, run)
+		s, err := tr.run(f.ctx, run)
 		if err != nil {
 			return err
 		}
-		put(p.disketch, divided.estimate[0])
-		if !main {
-			return nil
+		if main {
+			run.how, run.ways = dsFixed, run.ways[1:]
+			r, err := tr.run(f.ctx, run)
+			if err != nil {
+				return err
+			}
+			renewed += tr.squares(r.estimate[0], full)
+			composed += tr.squares(s.estimate[1], full)
+			p.converged = max(p.converged, s.converged)
 		}
-		converged[i] = divided.converged
-		put(p.composed, divided.estimate[1])
-		run.how, run.ways = dsFixed, run.ways[1:]
-		whole, err := tr.run(f.ctx, run)
-		if err != nil {
-			return err
-		}
-		put(p.renewed, whole.estimate[0])
-		return nil
-	}); err != nil {
-		return err
+		aggregated += tr.squares(a, full)
+		disco += tr.squares(d, full)
+		sum += tr.squares(s.estimate[0], full)
 	}
-	p.converged = max(p.converged, slices.Max(converged))
+	for _, c := range []struct {
+		to  *curve
+		sum float64
+	}{{&p.aggregated, aggregated}, {&p.disco, disco}, {&p.renewed, renewed}, {&p.composed, composed}, {&p.disketch, sum}} {
+		*c.to = append(*c.to, math.Sqrt(c.sum/float64(placements)))
+	}
 	return nil
 }
 
@@ -256,24 +198,13 @@ func (f *fig12) compare(prefix string, sizes []int, p *panelCurves) {
 		if kb != 512 {
 			continue
 		}
-		ratio := func(metric string, reference float64, source, better string, value func(without int) float64) {
-			f.placed(Row{Metric: prefix + metric, Unit: "ratio", Reference: &reference, Source: source, Better: better}, len(p.disco[i]), value)
-		}
-		over := func(a, b curve) func(int) float64 {
-			return func(without int) float64 { return a.rmse(i, without) / b.rmse(i, without) }
-		}
-		memory := func(c curve) func(int) float64 {
-			return func(without int) float64 {
-				return memoryFor(sizes, c.all(without), p.disco.rmse(i, without)) / float64(kb)
-			}
-		}
-		ratio("cs.512KB.disco_over_disketch", 8.9, source, "higher", over(p.disco, p.disketch))
-		ratio("cs.512KB.aggregated_over_disketch", 5000, source, "higher", over(p.aggregated, p.disketch))
-		ratio("cs.memory_ratio", 0.25, source, "lower", memory(p.disketch))
-		ratio("cs.512KB.disco_over_disketch_rows", 8.9, source+", the paper's composition", "higher", over(p.disco, p.composed))
-		ratio("cs.memory_ratio_rows", 0.25, source+", the paper's composition", "lower", memory(p.composed))
-		f.placed(Row{Metric: prefix + "cs.512KB.disco_renewed_over_disketch", Unit: "ratio", Source: "what is left when DISCO renews its hash functions", Better: "higher"},
-			len(p.disco[i]), over(p.renewed, p.disketch))
+		t, name := &f.rows, prefix+"cs.512KB."
+		t.against(name+"disco_over_disketch", "ratio", p.disco[i]/p.disketch[i], 8.9, source, "higher")
+		t.against(name+"aggregated_over_disketch", "ratio", p.aggregated[i]/p.disketch[i], 5000, source, "higher")
+		t.against(prefix+"cs.memory_ratio", "ratio", memoryFor(sizes, p.disketch, p.disco[i])/float64(kb), 0.25, source, "lower")
+		t.against(name+"disco_over_disketch_rows", "ratio", p.disco[i]/p.composed[i], 8.9, source+", the paper's composition", "higher")
+		t.against(prefix+"cs.memory_ratio_rows", "ratio", memoryFor(sizes, p.composed, p.disco[i])/float64(kb), 0.25, source+", the paper's composition", "lower")
+		t.add(name+"disco_renewed_over_disketch", "ratio", p.renewed[i]/p.disketch[i], "what is left when DISCO renews its hash functions", "higher")
 	}
 	f.rows.add(prefix+"cs.epochs_to_converge", "epochs", float64(p.converged),
 		"epochs before the first with all fragments within a factor 2 of the target; the most of all sizes", "lower")
@@ -281,7 +212,7 @@ func (f *fig12) compare(prefix string, sizes []int, p *panelCurves) {
 
 // memoryFor interpolates, in logarithms, the memory at which a curve falls to an
 // error; the smallest size if it is below throughout, infinity if it never is.
-func memoryFor(sizes []int, c []float64, err float64) float64 {
+func memoryFor(sizes []int, c curve, err float64) float64 {
 	if c[0] <= err {
 		return float64(sizes[0])
 	}

@@ -188,32 +188,11 @@ func TestSuMax(t *testing.T) {
 }
 
 func TestMemoryFor(t *testing.T) {
-	sizes, c := []int{8, 16, 32}, []float64{16, 4, 1}
+	sizes, c := []int{8, 16, 32}, curve{16, 4, 1}
 	for err, want := range map[float64]float64{20: 8, 16: 8, 4: 16, 8: 8 * math.Sqrt2, 1: 32, 0.5: math.Inf(1)} {
 		if got := memoryFor(sizes, c, err); math.Abs(got-want) > 1e-9 && got != want {
 			t.Errorf("error %g: %g KB, want %g", err, got, want)
 		}
-	}
-}
-
-// TestJackknife: of a mean it is the interval of the mean; of a root by few equal values it is none.
-func TestJackknife(t *testing.T) {
-	s := sample{1, 4, 9, 16, 30}
-	mean := func(without int) float64 {
-		sum, n := 0.0, 0.0
-		for i, x := range s {
-			if i != without {
-				sum, n = sum+x, n+1
-			}
-		}
-		return sum / n
-	}
-	if got, want := jackknife(len(s), mean), s.half(); math.Abs(got-want) > 1e-9*want {
-		t.Errorf("of a mean: %g, want %g", got, want)
-	}
-	c := curve{{4, 4, 4}}
-	if got := jackknife(3, func(without int) float64 { return c.rmse(0, without) }); got != 0 || c.rmse(0, -1) != 2 {
-		t.Errorf("of equal errors: %g, root %g", got, c.rmse(0, -1))
 	}
 }
 
