@@ -351,7 +351,8 @@ func (e dsErrors) ratio(a, b, what string) string {
 
 // addRatio adds the ratio of two systems' errors.
 func (t *table) addRatio(metric string, e dsErrors, a, b, what, better string) {
-	t.add(metric, "ratio", e.over(a, b), e.ratio(a, b, what), better)
+	low, high := e.ratioInterval(a, b)
+	t.within(metric, "ratio", e.over(a, b), (high-low)/2, e.ratio(a, b, what), better)
 }
 
 // half is that of the interval of 95 % of the mean, by Student's distribution.
@@ -393,7 +394,7 @@ func (t *table) ablation(ctx context.Context, o Options, s *dsScenario, kb int) 
 	name := fmt.Sprintf("%s.%dKB.", s.name, kb)
 	for _, system := range dsSystems() {
 		low, high := e.interval(system.name)
-		t.add(name+"rmse."+system.name, "packets", e.rmse(system.name), fmt.Sprintf("%s; 95 %% of %d placements: %.4g to %.4g", system.source, o.placements(), low, high), "lower")
+		t.within(name+"rmse."+system.name, "packets", e.rmse(system.name), (high-low)/2, fmt.Sprintf("%s; 95 %% of %d placements: %.4g to %.4g", system.source, o.placements(), low, high), "lower")
 	}
 	for _, how := range []string{"central", "autonomous", "coordinated"} {
 		t.add(name+"subepochs."+how, "subepochs", subepochs[how].mean(), "mean n of the last epoch", "neither")
@@ -451,7 +452,7 @@ func (t *table) hops(ctx context.Context, o Options) error {
 				name := fmt.Sprintf("%s.%s.hops%d.", s.name, size.name, h)
 				for _, system := range dsSystems() {
 					low, high := e[h].interval(system.name)
-					t.add(name+"rmse."+system.name, "packets", e[h].rmse(system.name), fmt.Sprintf("%s; 95 %% of %d placements: %.4g to %.4g", system.source, o.placements(), low, high), "lower")
+					t.within(name+"rmse."+system.name, "packets", e[h].rmse(system.name), (high-low)/2, fmt.Sprintf("%s; 95 %% of %d placements: %.4g to %.4g", system.source, o.placements(), low, high), "lower")
 				}
 				t.addRatio(name+"disco_over_disketch", e[h], "disco.rows", "autonomous.checked", "DISCO as the paper has it, over the default", "higher")
 				least = min(least, e[h].over("disco.rows", "autonomous.checked"))

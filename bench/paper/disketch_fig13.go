@@ -101,7 +101,7 @@ func (t *table) fig13Ablation(ctx context.Context, o Options) error {
 			name := fmt.Sprintf("ablation.%s.entropy.%dKB.error.", s.name, kb)
 			for _, system := range dsSystems() {
 				mean, half := errors[system.name].mean(), errors[system.name].half()
-				t.add(name+system.name, "ratio", mean, fmt.Sprintf("%s; 95 %% of the mean of %d placements: %.3g to %.3g", system.source, o.placements(), max(mean-half, 0), mean+half), "lower")
+				t.within(name+system.name, "ratio", mean, half, fmt.Sprintf("%s; 95 %% of the mean of %d placements: %.3g to %.3g", system.source, o.placements(), max(mean-half, 0), mean+half), "lower")
 			}
 		}
 	}

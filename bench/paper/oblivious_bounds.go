@@ -152,7 +152,8 @@ func (b *bounds) rows(runs int) []Row {
 	t.against("misses_over_delta", "ratio", b.hits[worst].overDelta(), 1,
 		fmt.Sprintf("%s, the largest row; delta %g, %d runs", worst, boundsDelta, runs), "lower")
 	for _, row := range b.order {
-		t.add("misses_over_delta."+row, "ratio", b.hits[row].overDelta(), fmt.Sprintf("%.0f of %.0f outside", b.hits[row].misses, b.hits[row].of), "lower")
+		h := b.hits[row]
+		t.within("misses_over_delta."+row, "ratio", h.overDelta(), shareHalf(h.misses/h.of, h.of)/boundsDelta, fmt.Sprintf("%.0f of %.0f outside", h.misses, h.of), "lower")
 	}
 	return t
 }

@@ -1,6 +1,10 @@
 package paper
 
-import "github.com/weirswitch/weir/bench"
+import (
+	"math"
+
+	"github.com/weirswitch/weir/bench"
+)
 
 // Options are what the measurements of this package understand.
 type Options struct {
@@ -37,6 +41,14 @@ type table []Row
 
 func (t *table) add(metric, unit string, value float64, source, better string) {
 	*t = append(*t, Row{Metric: metric, Unit: unit, Value: value, Source: source, Better: better})
+}
+
+// within is add of a value with an interval, of which metric.ci95 is half; an infinite or unknown one is left out, as JSON has no such number.
+func (t *table) within(metric, unit string, value, half float64, source, better string) {
+	t.add(metric, unit, value, source, better)
+	if !math.IsInf(half, 0) && !math.IsNaN(half) {
+		t.add(metric+".ci95", unit, half, "half the 95 % confidence interval", "neither")
+	}
 }
 
 func (t *table) against(metric, unit string, value, reference float64, source, better string) {

@@ -39,6 +39,12 @@ func (s sample) quantileInterval(q float64) float64 {
 	return (s.quantile(min(q+deviation, 1)) - s.quantile(max(q-deviation, 0))) / 2
 }
 
+// shareHalf is half of the 95 % confidence interval of a share of n (Wilson, "Probable inference, the law of succession, and statistical inference", 1927).
+func shareHalf(share, n float64) float64 {
+	const z = 1.96
+	return z / (1 + z*z/n) * math.Sqrt((share*(1-share)+z*z/(4*n))/n)
+}
+
 // groupedMedian is the median of whole numbers as of grouped data: with the n values taken to
 // spread evenly over steps of 1 around the numbers, it is
 //
