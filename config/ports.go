@@ -172,7 +172,7 @@ func (c *Config) validateBonds(f *tomlfile.Faults) {
 				f.Add(key, "%v", pipeline.UndefinedPort(name))
 			case m.Driver == port.DriverBond:
 				f.Add(key, "port %q is a bond, which cannot be a member: name its members here", name)
-			case port.Deviceless(m.Driver) || m.Driver == port.DriverTunnel:
+			case port.Deviceless(m.Driver):
 				f.Add(key, "port %q is no device: name one that is", name)
 			case twice && bond == p.Name:
 				f.Add(key, "port %q is named already: remove one", name)
@@ -197,8 +197,11 @@ func (c *Config) validateVirtual(f *tomlfile.Faults) {
 			continue
 		}
 		needs := []string{"vlan", "tag"}
-		if p.Driver == port.DriverIRB {
+		switch p.Driver {
+		case port.DriverIRB:
 			needs = []string{"l2", "l3", "irb"}
+		case port.DriverTunnel:
+			needs = []string{"tunnel", "encap"}
 		}
 		for _, stage := range needs {
 			if len(c.Switch.Graph) != 0 && !slices.Contains(c.Switch.Graph, stage) {
@@ -213,7 +216,7 @@ func (c *Config) validateVirtual(f *tomlfile.Faults) {
 			f.Add(key+".parent", "%v", pipeline.UndefinedPort(p.Parent))
 		case bonds[p.Parent] != "":
 			f.Add(key+".parent", "port %q is a member of %q: name the bond", p.Parent, bonds[p.Parent])
-		case port.Deviceless(parent.Driver) && parent.Driver != port.DriverBond || parent.Driver == port.DriverTunnel:
+		case port.Deviceless(parent.Driver) && parent.Driver != port.DriverBond:
 			f.Add(key+".parent", "port %q is no device: name one that is, and write a second tag as inner_vlan", p.Parent)
 		}
 		t := tags{p.Parent, p.VLAN, p.InnerVLAN}

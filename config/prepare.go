@@ -162,10 +162,6 @@ func refusePorts(old, next *Config, chain []pipeline.Named, f *tomlfile.Faults) 
 			}
 			continue
 		}
-		if p.Driver == port.DriverTunnel {
-			f.Add(key, "a tunnel's port comes when the switch starts: restart it")
-			continue
-		}
 		for j := range old.Ports {
 			if o := &old.Ports[j]; o.Interface == p.Interface && p.Interface != "" && next.PortNamed(o.Name) == nil {
 				f.Add(key+".name", "cannot change while the port is there: remove port %s, and add the other one then", o.Name)

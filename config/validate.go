@@ -56,7 +56,7 @@ func (c *Config) validatePorts(f *tomlfile.Faults) {
 			f.Add(key+".name", "port[%d] is called %q already: choose another name", j, p.Name)
 		}
 		interfaces[p.Interface], sockets[address], names[p.Name] = i, i, i
-		if t := c.Dataplane.Timestamps; p.Driver != port.DriverXSK && p.Driver != port.DriverTunnel && !port.Deviceless(p.Driver) && (t == port.TimestampsXDP || t == port.TimestampsHardware) {
+		if t := c.Dataplane.Timestamps; p.Driver != port.DriverXSK && !port.Deviceless(p.Driver) && (t == port.TimestampsXDP || t == port.TimestampsHardware) {
 			f.Add(key+".driver", "%s knows no arrival times: use driver = %q, or dataplane.timestamps = %q", p.Driver, port.DriverXSK, port.TimestampsAuto)
 		}
 		if ring := c.Dataplane.TXRing; p.TXBudget > ring {

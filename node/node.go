@@ -332,9 +332,6 @@ func (n *Node) openPort(c port.Config) (port.Port, error) {
 		}
 		return p, nil
 	}
-	if c.Driver == port.DriverTunnel {
-		return port.NewTunnel(c), nil
-	}
 	if port.Deviceless(c.Driver) {
 		return port.NewVirtual(c), nil
 	}

@@ -235,6 +235,11 @@ func (c *Config) Validate() error {
 		return errors.Join(errs...)
 	}
 	c.validateMembers(fault)
+	if c.Driver == DriverTunnel {
+		c.validateTags(fault)
+		c.validateTunnel(fault)
+		return errors.Join(errs...)
+	}
 	if Deviceless(c.Driver) {
 		c.validateVirtual(fault)
 		return errors.Join(errs...)
@@ -242,10 +247,6 @@ func (c *Config) Validate() error {
 	c.validateTags(fault)
 	if c.InSharedMemory() {
 		c.validateShared(fault)
-		return errors.Join(errs...)
-	}
-	if c.Driver == DriverTunnel {
-		c.validateTunnel(fault)
 		return errors.Join(errs...)
 	}
 	if c.Driver == DriverTap {
@@ -433,7 +434,7 @@ func (c *DataplaneConfig) FrameSizeFor(ports []Config) int {
 		return c.FrameSize
 	}
 	for i := range ports {
-		if ports[i].InSharedMemory() || ports[i].Driver == DriverTap || ports[i].Driver == DriverTunnel || Deviceless(ports[i].Driver) {
+		if ports[i].InSharedMemory() || ports[i].Driver == DriverTap || Deviceless(ports[i].Driver) {
 			continue
 		}
 		if l, err := findLink(ports[i].Interface); err == nil {

@@ -9,7 +9,7 @@ func QueuesOf(c Config) (int, error) {
 	if c.InSharedMemory() {
 		return max(c.Queues, 1), nil
 	}
-	if c.Driver == DriverTunnel || Deviceless(c.Driver) {
+	if Deviceless(c.Driver) {
 		return 1, nil
 	}
 	if c.Driver == DriverTap {

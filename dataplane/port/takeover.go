@@ -115,15 +115,6 @@ func (v *Virtual) Leave() {}
 // Entered implements Takeable.
 func (v *Virtual) Entered() error { return nil }
 
-// Share implements Takeable: the port is in the switch alone.
-func (t *Tunnel) Share() (*Share, error) { return absent(t.config.Name, DriverTunnel), nil }
-
-// Leave implements Takeable.
-func (t *Tunnel) Leave() {}
-
-// Entered implements Takeable.
-func (t *Tunnel) Entered() error { return nil }
-
 // Unmovable says why a queue is not Movable.
 func Unmovable(q Queue) string {
 	switch q.(type) {

@@ -2,31 +2,8 @@ package port
 
 import "github.com/weirswitch/weir/pipeline/packet"
 
-// Tunnel is a port without a device: the stage tunnel gives it to packets that came out of a tunnel, and the stage encap puts
-// packets that leave by it into the tunnel. Its one queue receives nothing and takes nothing.
-type Tunnel struct{ config Config }
-
-// NewTunnel returns the port of a configuration.
-func NewTunnel(c Config) *Tunnel { return &Tunnel{c} }
-
-// Open implements Port.
-func (t *Tunnel) Open(uint16, int, *packet.Cache) (Queue, error) { return tunnelQueue{}, nil }
-
-// Info implements Port. A tunnel has the MTU that its underlay leaves it, which the stage encap knows; 0 here.
-func (t *Tunnel) Info() Info {
-	return Info{Name: t.config.Name, Driver: DriverTunnel, Mode: "tunnel", Queues: 1, Up: true, State: StateUp}
-}
-
-// Counters implements Port.
-func (t *Tunnel) Counters() Counters { return Counters{} }
-
-// StopReceive implements Port.
-func (t *Tunnel) StopReceive() error { return nil }
-
-// Close implements Port.
-func (t *Tunnel) Close() error { return nil }
-
-// tunnelQueue refuses what reaches it, as a graph without the stage encap would let happen.
+// tunnelQueue is the queue of a port without a device. It refuses what reaches it, as a graph without the stage that
+// gives packets another port would let happen.
 type tunnelQueue struct{ unshared }
 
 func (tunnelQueue) Receive(*packet.Batch) int            { return 0 }

@@ -18,8 +18,8 @@ const (
 const maxVLAN = 4094
 
 // Virtual is a port without a device: a VLAN subinterface, which the stages vlan and tag make of another port's packets, a routed
-// interface of a bridge domain, by which the stages l2 and irb speak to the router, or a bond, which the stages bond and distribute
-// make of other ports. Its one queue receives nothing and takes nothing.
+// interface of a bridge domain, by which the stages l2 and irb speak to the router, a tunnel, out of and into which the stages tunnel and encap
+// bring packets, or a bond, which the stages bond and distribute make of other ports. Its one queue receives nothing and takes nothing.
 type Virtual struct {
 	mu     sync.Mutex
 	config Config
@@ -30,7 +30,7 @@ type Virtual struct {
 
 // Deviceless reports whether ports of a driver exist in the switch alone, and can come and go.
 func Deviceless(driver string) bool {
-	return driver == DriverVLAN || driver == DriverIRB || driver == DriverBond
+	return driver == DriverVLAN || driver == DriverIRB || driver == DriverTunnel || driver == DriverBond
 }
 
 // NewVirtual returns the port of a configuration.
@@ -43,7 +43,8 @@ func NewVirtual(c Config) *Virtual {
 // Open implements Port.
 func (v *Virtual) Open(uint16, int, *packet.Cache) (Queue, error) { return tunnelQueue{}, nil }
 
-// Info implements Port. It has the MTU of the port beneath, or of those of its domain, which the node knows; 0 here.
+// Info implements Port. It has the MTU of the port beneath, or of those of its domain, which the node knows, or that which the
+// underlay leaves a tunnel, which the stage encap knows; 0 here.
 func (v *Virtual) Info() Info {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -72,6 +73,8 @@ func (c *Config) virtualMode() string {
 	switch {
 	case c.Driver == DriverBond:
 		return "bond, " + c.Mode
+	case c.Driver == DriverTunnel:
+		return "tunnel"
 	case c.Driver == DriverIRB:
 		return "routed interface of a bridge domain"
 	case c.InnerVLAN != 0:
