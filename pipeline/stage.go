@@ -217,9 +217,9 @@ type Follower interface {
 	Follows() (name string, always bool)
 }
 
-// Excluder is a forwarding Module of which other modules can take ports that are theirs. Exclude is called as the graph is joined (Joined).
-type Excluder interface {
-	Exclude(ports []string)
+// PortOwner is a Module with ports that a bridge of its graph has no part in. The bridge asks for them, by name, as it joins the graph.
+type PortOwner interface {
+	OwnPorts() []string
 }
 
 // Env is what a module gets when its switch is built.

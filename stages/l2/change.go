@@ -23,7 +23,6 @@ func (m *Module) Prepare(c Config, ports []pipeline.Port) (commit func(), err er
 	if err := p.join(&c, ports); err != nil {
 		return nil, err
 	}
-	p.exclude(names, m.outside)
 	if c.TableSize != m.config.TableSize {
 		return nil, fmt.Errorf("table_size: cannot change while the switch runs: restart it")
 	}

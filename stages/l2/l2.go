@@ -68,9 +68,14 @@ type settings struct {
 	snoop      *snooper       // nil without snooping
 }
 
-// newSettings makes the settings of a plan, and of what the router has. The caller has the lock, or the only reference.
+// newSettings makes the settings of a plan, and of what the router and other modules have. The caller has the lock, or the only reference.
 func (m *Module) newSettings(c *Config, p *plan, names []string) *settings {
 	ports := slices.Clone(p.ports)
+	for i, name := range names {
+		if slices.Contains(m.outside, name) {
+			ports[i] = portVLANs{pvid: noVLAN, outside: true}
+		}
+	}
 	for _, r := range m.router {
 		switch {
 		case int(r.Port) >= len(ports), ports[r.Port].blocked != 0: // what a guard has blocked takes nothing for the router either
@@ -108,23 +113,17 @@ func New(c Config, env pipeline.Env) (*Module, error) {
 	return m, err
 }
 
-// Exclude implements pipeline.Excluder: the ports carry no VLAN, now and by configurations to come.
-func (m *Module) Exclude(ports []string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if slices.Equal(m.outside, ports) {
-		return // of a graph before
-	}
-	m.outside = ports
-	names := pipeline.PortNames(m.env.Ports)
-	m.guards.plan.exclude(names, ports)
-	m.settings.Store(m.newSettings(&m.config, m.guards.plan, names))
-}
-
-// Join implements pipeline.Joined: with the stage irb, the graph has a router, whose ports are known to it.
+// Join implements pipeline.Joined: with the stage irb, the graph has a router, whose ports are known to it. Ports of other modules carry no
+// VLAN, also by configurations to come.
 func (m *Module) Join(chain []pipeline.Named) error {
 	joined := slices.ContainsFunc(chain, func(n pipeline.Named) bool { _, ok := n.Module.(*IRB); return ok })
-	if !joined && !m.related.Load() {
+	var outside []string
+	for _, n := range chain {
+		if o, ok := n.Module.(pipeline.PortOwner); ok {
+			outside = append(outside, o.OwnPorts()...)
+		}
+	}
+	if !joined && len(outside) == 0 && !m.related.Load() {
 		return nil // the lock is not waited for
 	}
 	m.related.Store(true)
@@ -136,20 +135,11 @@ func (m *Module) Join(chain []pipeline.Named) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.joined != joined || !slices.Equal(m.router, router) {
-		m.joined = joined
+	if m.joined != joined || !slices.Equal(m.router, router) || !slices.Equal(m.outside, outside) {
+		m.joined, m.outside = joined, outside
 		m.setRouter(router)
 	}
 	return nil
-}
-
-// exclude takes ports out of a plan.
-func (p *plan) exclude(names, outside []string) {
-	for i, name := range names {
-		if slices.Contains(outside, name) {
-			p.ports[i] = portVLANs{pvid: noVLAN, outside: true}
-		}
-	}
 }
 
 // newTable returns a table with nothing but the static entries.

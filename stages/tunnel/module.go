@@ -103,8 +103,7 @@ func (m *Module) addStatic() {
 	}
 }
 
-// Join implements pipeline.Joined: the graph's parser reads what comes out of tunnels, its bridge leaves the underlay alone, and
-// a stage encap must be there for what goes in.
+// Join implements pipeline.Joined: the graph's parser reads what comes out of tunnels, and a stage encap must be there for what goes in.
 func (m *Module) Join(chain []pipeline.Named) error {
 	m.parser = chain[0].Module
 	encap := false
@@ -116,18 +115,20 @@ func (m *Module) Join(chain []pipeline.Named) error {
 			encap = true
 			e.module = m
 		}
-		if x, ok := n.Module.(pipeline.Excluder); ok {
-			names := m.copyPorts()
-			for i := range m.config.Underlays {
-				names = append(names, m.config.Underlays[i].Port)
-			}
-			x.Exclude(names)
-		}
 	}
 	if !encap {
 		return errors.New("nothing would be encapsulated: add \"encap\" behind the forwarding stage")
 	}
 	return nil
+}
+
+// OwnPorts implements pipeline.PortOwner: a bridge has neither the underlays nor the ports of tunnels of kind erspan.
+func (m *Module) OwnPorts() []string {
+	names := m.copyPorts()
+	for i := range m.config.Underlays {
+		names = append(names, m.config.Underlays[i].Port)
+	}
+	return names
 }
 
 // copyPorts are the ports of tunnels of kind erspan, which a bridge does not have.
