@@ -19,6 +19,21 @@ type Leaver interface {
 	Leave()
 }
 
+// Holder is a Stage that may keep packets between two batches. Release calls drop for each of them, which then has its fate, and keeps none; it is called on the worker,
+// as the stage has left the graph or the switch ends, and must not allocate.
+type Holder interface {
+	Release(drop func(p *packet.Packet))
+}
+
+// Release has the stages that are not in next, all of them if it is nil, release the packets that they keep. It is called where Become may be, and before it.
+func (g *Graph) Release(next *Graph, drop func(p *packet.Packet)) {
+	for i, s := range g.stages {
+		if h, ok := s.(Holder); ok && (next == nil || !slices.Contains(next.from, i)) {
+			h.Release(drop)
+		}
+	}
+}
+
 // Successor makes worker w's graph of a checked chain that is to take g's place. Modules that g has too keep their stages, and all that
 // these know; the others' are made. It may be called while g runs, beside the packet path, but not while g becomes another graph. It is
 // of use for Become alone.

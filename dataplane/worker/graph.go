@@ -94,7 +94,11 @@ type successor struct {
 	wait    []packet.Wait
 	lines   []*packet.Lines
 	cutter  *cutter
+	drop    func(*packet.Packet) // what stages that go have kept
 }
+
+// reasonLeft is that of packets that a stage has kept that leaves the graph.
+var reasonLeft = packet.Register("stage_left", "the stage that kept the packet left the graph")
 
 // parkTime is how long the workers may take to come to the end of their batches. They need microseconds; one that does not come at all is in a stage for good.
 var parkTime = 5 * time.Second
@@ -143,6 +147,7 @@ func (g *GraphChange) prepare() error {
 		outlets, ports, room := 0, 0, 0
 		w.Do(func() { outlets, ports, room = len(w.outlets), len(w.counters), cap(w.batch.Pkts) })
 		g.next[i].prepare(g, w.cache, outlets, ports, room)
+		g.next[i].drop = func(p *packet.Packet) { w.drop(w.batch, p, reasonLeft) }
 	}
 	return nil
 }
@@ -303,6 +308,7 @@ func (w *Worker) become(next *successor, v wants) {
 	if !w.sw.arrival {
 		w.now = w.clock.Now()
 	}
+	w.graph.Release(next.graph, next.drop)
 	w.graph.Become(next.graph, w.now)
 	w.steers = w.sw.steers(w.graph)
 	fresh := v.needs&packet.NeedWait != 0 && w.wants.needs&packet.NeedWait == 0

@@ -391,6 +391,7 @@ func (w *Worker) close() (rest port.Rest, err error) {
 		}
 	}
 	w.abandon()
+	w.graph.Release(nil, func(p *packet.Packet) { w.drop(w.batch, p, packet.ReasonShutdown) })
 	for k := range w.outlets {
 		w.retireLines(&w.outlets[k])
 	}

@@ -61,6 +61,14 @@ func (s *decap) Process(b *packet.Batch) {
 	}
 }
 
+// Release implements pipeline.Holder: replies wait for the worker's next batch in encap, if the packets of this one have another home.
+func (s *decap) Release(drop func(*packet.Packet)) {
+	for i := range s.replies {
+		drop(&s.replies[i])
+	}
+	s.replies = s.replies[:0]
+}
+
 // receive deals with a packet of the underlay.
 func (s *decap) receive(b *packet.Batch, p *packet.Packet, i int) {
 	u := &s.underlays[s.roles[p.InPort].index]
