@@ -230,6 +230,9 @@ type Env struct {
 	Workers int    // number of workers
 	Needs   packet.Needs
 	Hash    hash.Family // of packet ids, flows and all that is drawn from them
+	// Shared: another process may take the switch over, so what a Handed module has is in memory that can be shared, where HugePages says so in
+	// huge pages. Audit checks all of it before it is taken over.
+	Shared, HugePages, Audit bool
 }
 
 // Port is a port as stages see it. Its number is its index in Env.Ports, for as long

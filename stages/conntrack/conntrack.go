@@ -29,6 +29,8 @@ type Module struct {
 	parser   pipeline.Module          // reads translated packets again, for those
 	natted   bool                     // the table has room for aliases
 	workers  int                      // how many divide the table
+	env      pipeline.Env             // Shared, HugePages and Audit of it
+	taken    *taken                   // from another process; nil: nothing is
 	seed     hashSeed                 // of where fragments meet, the same at all workers
 
 	mu     sync.Mutex // guards what follows
@@ -39,7 +41,7 @@ type Module struct {
 
 // New makes the module of a configuration, which it validates.
 func New(c Config, env pipeline.Env) (*Module, error) {
-	m := &Module{config: c, needs: env.Needs, workers: max(env.Workers, 1), seed: newSeed()}
+	m := &Module{config: c, needs: env.Needs, workers: max(env.Workers, 1), env: env, seed: newSeed()}
 	s, err := m.compile(&c, env.Ports)
 	if err != nil {
 		return nil, err
@@ -119,16 +121,26 @@ func (m *Module) Stage(w int) pipeline.Stage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := &stage{module: m, worker: w}
+	switch {
+	case m.taken != nil:
+		s.memory = m.taken.tables[w].memory
+	case m.env.Shared:
+		s.memory = newMemory(m.env.HugePages)
+	}
 	if m.natted {
-		s.nat = newNAT(m.seed[3], w, m.workers) // the seed chooses outside addresses: the same at all workers
-		if m.parser != nil {                    // nil only where a module is made without a graph
+		s.nat = newNAT(m.seed[3], w, m.workers, s.memory) // the seed chooses outside addresses: the same at all workers
+		if m.parser != nil {                              // nil only where a module is made without a graph
 			s.parser = m.parser.Stage(w)
 		}
 		s.changed.batch.Pkts = make([]packet.Packet, 0, packet.BatchSize)
 		s.FollowNeeds(m.needs)
 	}
-	s.table = newTable(m.config.Connections/m.workers, seed, s.nat)
-	s.adopt(m.settings.Load())
+	if m.taken != nil {
+		s.table = m.taken.tables[w].table(s.nat) // the rest comes by Enter and Begin
+	} else {
+		s.table = newTable(m.config.Connections/m.workers, seed, s.nat, s.memory)
+		s.adopt(m.settings.Load())
+	}
 	m.stages = append(m.stages, s)
 	return s
 }
@@ -139,7 +151,8 @@ type stage struct {
 	worker    int
 	*settings // of the present batch
 	table     *table
-	nat       *nat // nil: nothing is translated
+	nat       *nat    // nil: nothing is translated
+	memory    *memory // where the table, the mappings and the fragments are
 	parser    pipeline.Stage
 	changed   changed     // of the present batch
 	fragments []fragments // by port
@@ -177,10 +190,9 @@ func (s *stage) adopt(v *settings) {
 		s.exhausted = append(s.exhausted, 0)
 	}
 	for len(s.fragments) < len(v.names) {
-		s.fragments = append(s.fragments, make(fragments, fragmentSets))
-		if v.steering != nil {
-			s.following = append(s.following, make(fragments, fragmentSets))
-		}
+		cell := s.memory.fragments(len(s.fragments), v.steering != nil)
+		s.fragments = append(s.fragments, cell.fragments)
+		s.following = append(s.following, cell.following)
 	}
 }
 

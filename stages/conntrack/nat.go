@@ -1,7 +1,6 @@
 package conntrack
 
 import (
-	"github.com/weirswitch/weir/internal/hugepage"
 	"github.com/weirswitch/weir/pipeline/header"
 )
 
@@ -17,6 +16,7 @@ type nat struct {
 	seed    uint64
 
 	worker, workers int // the worker's number, and how many divide the blocks
+	memory          *memory
 }
 
 // natUse is what a rule's inside addresses have.
@@ -83,8 +83,8 @@ func ownerOf(zone uint16, addr uint32) uint64 { return 1<<63 | uint64(zone)<<32 
 
 const natHeads = 1 << 13
 
-func newNAT(seed uint64, worker, workers int) *nat {
-	return &nat{seed: seed | 1, heads: make([]uint32, natHeads), worker: worker, workers: workers}
+func newNAT(seed uint64, worker, workers int, m *memory) *nat {
+	return &nat{seed: seed | 1, heads: m.heads(), worker: worker, workers: workers, memory: m}
 }
 
 // adopt goes over to the outside addresses of new rules. An address that stays as it is keeps its mappings.
@@ -133,7 +133,12 @@ func (n *nat) place(spec outsideSpec) int {
 			empty = i
 		}
 	}
-	o := outside{outsideSpec: spec, owners: make([]block, spec.blocks), free: make([]uint16, spec.blocks)}
+	if empty < 0 {
+		empty = len(n.outside)
+		n.outside = append(n.outside, outside{})
+	}
+	o := outside{outsideSpec: spec}
+	n.memory.outsideArrays(empty, &o, true)
 	for b := range spec.blocks {
 		if int(spec.owner(b, n.workers)) == n.worker {
 			o.free[o.owned] = uint16(b)
@@ -141,13 +146,6 @@ func (n *nat) place(spec outsideSpec) int {
 		}
 	}
 	o.freeLen = o.owned
-	for k := range o.mappings {
-		o.mappings[k] = hugepage.Make[mapping](int(spec.blocks * spec.size))
-	}
-	if empty < 0 {
-		n.outside = append(n.outside, o)
-		return len(n.outside) - 1
-	}
 	n.outside[empty] = o
 	return empty
 }
@@ -265,7 +263,7 @@ func (n *nat) release(h handle) {
 	o.end()
 }
 
-// end frees the memory of an outside address that no rule and no mapping has.
+// end frees the memory of an outside address that no rule and no mapping has. Memory that is shared waits for the next address of the number.
 func (o *outside) end() {
 	if o.retired && o.used == 0 {
 		*o = outside{retired: true}

@@ -1,11 +1,5 @@
 package conntrack
 
-import (
-	"math/bits"
-
-	"github.com/weirswitch/weir/internal/hugepage"
-)
-
 // table has the connections of one worker. Nothing else reads or writes it.
 //
 // Slots are an open-addressed hash table with linear probing, at most half full. A slot has the low half of the key's hash,
@@ -19,11 +13,9 @@ import (
 // A slot is freed by moving back those after it that would no longer be found, so there are no marks of deleted ones, and a
 // table that was full once is as fast as a new one.
 type table struct {
-	slots   []uint64
+	arrays
 	mask    uint32 // len(slots) - 1
-	entries []entry
-	aliases []alias // by number; nil: nothing is translated
-	nat     *nat    // whose mappings aliases hold
+	nat     *nat   // whose mappings aliases hold; nil: there are no aliases
 	seed    hashSeed
 	free    uint32 // the first free entry, by entry.next
 	used    uint32
@@ -91,16 +83,9 @@ type shareCounters struct{ begun, evicted, expired, denied, full uint64 }
 const tickShift = 20
 
 // newTable returns a table for a number of connections, whose addresses can be translated if there is a nat.
-func newTable(connections int, seed hashSeed, translator *nat) *table {
-	keys := connections
-	if translator != nil {
-		keys *= 2
-	}
-	n := 1 << bits.Len(uint(2*keys-1))
-	t := &table{slots: hugepage.Make[uint64](n), mask: uint32(n - 1), entries: hugepage.Make[entry](connections), seed: seed, nat: translator}
-	if translator != nil {
-		t.aliases = hugepage.Make[alias](connections)
-	}
+func newTable(connections int, seed hashSeed, translator *nat, m *memory) *table {
+	t := &table{arrays: m.arrays(connections, translator != nil), seed: seed, nat: translator}
+	t.mask = uint32(len(t.slots) - 1)
 	for i := range t.entries {
 		t.entries[i].next = uint32(i) + 1
 	}
