@@ -68,7 +68,8 @@ func Prepare(old, next *Config, chain []pipeline.Named, ports func() ([]pipeline
 	}
 	p := &Prepared{Changes: changes}
 	if !slices.Equal(old.Switch.Graph, next.Switch.Graph) {
-		env := pipeline.Env{Name: next.Switch.Name, ID: next.Switch.ID, Ports: there, Workers: next.Workers.Count, Hash: next.Switch.Hash}
+		env := next.StageEnv()
+		env.Ports = there
 		p.Graph, err = stages.Rebuild(chain, next.Switch.Graph, next.Stages, env)
 		f.AddAll("switch.graph", err)
 		refuseArrival(next, chain, p.Graph, f)

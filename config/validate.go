@@ -160,10 +160,18 @@ func notOfPorts(err error) error {
 	return errors.Join(rest...)
 }
 
+// StageEnv is what modules get of the configuration, but for the ports.
+func (c *Config) StageEnv() pipeline.Env {
+	return pipeline.Env{
+		Name: c.Switch.Name, ID: c.Switch.ID, Workers: c.Workers.Count, Hash: c.Switch.Hash,
+		Shared: c.Control.Takeover, HugePages: c.Dataplane.HugePages, Audit: c.Dataplane.Audit,
+	}
+}
+
 // validateGraph builds the modules, as the switch will, to check their order. Where something is wrong already it builds
 // those stages alone that are good, and what they say is passed over: it may follow from that.
 func (c *Config) validateGraph(f *tomlfile.Faults, ports []string) {
-	env := pipeline.Env{Name: c.Switch.Name, ID: c.Switch.ID, Workers: c.Workers.Count, Hash: c.Switch.Hash}
+	env := c.StageEnv()
 	for _, name := range ports {
 		env.Ports = append(env.Ports, pipeline.Port{Name: name})
 	}

@@ -245,7 +245,7 @@ func (n *Node) setUp() (err error) {
 	if err != nil {
 		return err
 	}
-	env := pipeline.Env{Name: c.Switch.Name, ID: c.Switch.ID, Workers: c.Workers.Count, Hash: c.Switch.Hash}
+	env := c.StageEnv()
 	for _, p := range ports {
 		env.Ports = append(env.Ports, stagePort(p.Info(), c))
 	}
@@ -281,6 +281,11 @@ func (n *Node) setUp() (err error) {
 	n.path.OnAssignments(func(body []byte) { n.assign(n.chain(), body) })
 	if err := n.checkMembers(); err != nil {
 		return err
+	}
+	if n.taking != nil {
+		if err := n.takeShared(chain); err != nil {
+			return err
+		}
 	}
 	opened = nil
 	n.sw, err = worker.New(c.Workers, worker.Parts{

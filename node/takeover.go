@@ -31,7 +31,8 @@ import (
 //	offer, its ports and stages       ──>    maps the memory and the rings, builds ports and stages
 //	                                  <──    rest
 //	its workers rest between batches
-//	state of each queue, end          ──>    takes them
+//	state of each queue, of stages
+//	in shared memory, end             ──>    takes them
 //	                                  <──    ready
 //	go                                ──>    its workers forward
 //	                                  <──    forwarding
@@ -51,6 +52,8 @@ const (
 	kindGo
 	kindForwarding
 	kindLeft
+	kindShared // a pipeline.Handed stage, behind the ports
+	kindRested // and what it has beside its memory, behind the queues
 )
 
 // The time that each side gives the other.
@@ -79,7 +82,8 @@ type offer struct {
 	Frames    int    `json:"frames"`
 	FrameSize int    `json:"frame_size"`
 	Ports     int    `json:"ports"`  // how many messages follow
-	Stages    int    `json:"stages"` // and how many behind these
+	Shared    int    `json:"shared"` // behind these
+	Stages    int    `json:"stages"` // and behind these
 }
 
 type queueState struct {
@@ -104,7 +108,9 @@ var begins = []string{"parse", "patch", "acl", "mirror", "policer", "guard", "vl
 func (n *Node) unpassable() error {
 	var errs []error
 	for _, s := range n.chain() {
-		if _, ok := s.Module.(pipeline.Stateful); !ok && !slices.Contains(begins, s.Name) {
+		_, stateful := s.Module.(pipeline.Stateful)
+		_, handed := s.Module.(pipeline.Handed)
+		if !stateful && !handed && !slices.Contains(begins, s.Name) {
 			errs = append(errs, fmt.Errorf("stage %s: no other process can go on with what it knows", s.Name))
 		}
 		// The new process would forward before it has read the kernel's routes, and both would set the interfaces up meanwhile.
@@ -209,6 +215,9 @@ func (n *Node) give(conn *handover.Conn, peer socket.Peer) error {
 		rest.End()
 		return fmt.Errorf("no packet was forwarded for %v: %w", time.Since(begun).Round(time.Microsecond), err)
 	}
+	for _, s := range handedOf(n.chain()) {
+		s.handed.Left()
+	}
 	_ = conn.SetDeadline(time.Now().Add(leaveLimit)) // the switch is the other's: there is no hurry
 	if m, err = conn.Receive(kindForwarding); err != nil {
 		// It had the queues.
@@ -240,9 +249,10 @@ func (n *Node) sendOffer(conn *handover.Conn) error {
 			stateful = append(stateful, s)
 		}
 	}
+	handed := handedOf(n.chain())
 	if err := conn.Send(kindOffer, offer{
 		Version: Version().Version, Process: os.Getpid(), Config: n.inForce.Load().text,
-		Frames: n.pool.Frames(), FrameSize: n.pool.FrameSize(), Ports: len(ports), Stages: len(stateful),
+		Frames: n.pool.Frames(), FrameSize: n.pool.FrameSize(), Ports: len(ports), Shared: len(handed), Stages: len(stateful),
 	}, nil, n.pool.File()); err != nil {
 		return err
 	}
@@ -253,6 +263,15 @@ func (n *Node) sendOffer(conn *handover.Conn) error {
 		}
 		err = errors.Join(conn.Send(kindPort, s, nil, s.Files...), s.Close())
 		if err != nil {
+			return err
+		}
+	}
+	for _, s := range handed {
+		state, files, err := s.handed.Share()
+		if err != nil {
+			return fmt.Errorf("stage %s: %w", s.name, err)
+		}
+		if err := conn.Send(kindShared, stageState{Stage: s.name}, state, files...); err != nil {
 			return err
 		}
 	}
@@ -267,6 +286,21 @@ func (n *Node) sendOffer(conn *handover.Conn) error {
 		}
 	}
 	return nil
+}
+
+// handedStage is a stage whose memory goes over.
+type handedStage struct {
+	name   string
+	handed pipeline.Handed
+}
+
+func handedOf(chain []pipeline.Named) (all []handedStage) {
+	for _, s := range chain {
+		if h, ok := s.Module.(pipeline.Handed); ok {
+			all = append(all, handedStage{s.Name, h})
+		}
+	}
+	return all
 }
 
 // resting is a switch whose workers rest: worker.Rest.
@@ -294,6 +328,15 @@ func (n *Node) sendState(conn *handover.Conn, rest resting) error {
 	if frames+free != n.pool.Frames() {
 		return fmt.Errorf("%d frames are in queues, %d are free, and there are %d", frames, free, n.pool.Frames())
 	}
+	for _, s := range handedOf(n.chain()) {
+		state, err := s.handed.AppendRest(nil)
+		if err != nil {
+			return fmt.Errorf("stage %s: %w", s.name, err)
+		}
+		if err := conn.Send(kindRested, stageState{Stage: s.name}, state); err != nil {
+			return err
+		}
+	}
 	if err := conn.Send(kindEnd, endState{free, queues}, nil); err != nil {
 		return err
 	}
@@ -317,6 +360,7 @@ type taking struct {
 	offer  offer
 	memory *os.File
 	ports  map[string]*port.Share
+	shared []*handover.Message
 	stages []*handover.Message
 	begun  time.Time // when the old process was to rest
 	closed bool
@@ -364,6 +408,13 @@ func (n *Node) take() (_ *taking, err error) {
 			return nil, errors.Join(err, s.Close())
 		}
 		t.ports[s.Name] = s
+	}
+	for range t.offer.Shared {
+		m, err := t.conn.Receive(kindShared)
+		if err != nil {
+			return nil, err
+		}
+		t.shared = append(t.shared, m)
 	}
 	for range t.offer.Stages {
 		m, err := t.conn.Receive(kindStage)
@@ -443,6 +494,9 @@ func (t *taking) close(why error) error {
 	for _, s := range t.ports {
 		errs = append(errs, s.Close())
 	}
+	for _, m := range t.shared {
+		m.Close()
+	}
 	return errors.Join(errs...)
 }
 
@@ -454,7 +508,7 @@ func (n *Node) enter() error {
 	if err := t.conn.Send(kindRest, nil, nil); err != nil {
 		return t.because(err)
 	}
-	queues := map[queueState][]byte{}
+	queues, stages := map[queueState][]byte{}, map[string][]byte{}
 	var end endState
 	for more := true; more; {
 		m, err := t.conn.Next()
@@ -466,6 +520,10 @@ func (n *Node) enter() error {
 			var q queueState
 			err = m.Decode(&q)
 			queues[q] = m.Rest
+		case kindRested:
+			var s stageState
+			err = m.Decode(&s)
+			stages[s.Stage] = m.Rest
 		case kindEnd:
 			err, more = m.Decode(&end), false
 		default:
@@ -490,6 +548,12 @@ func (n *Node) enter() error {
 	if entered != end.Queues || n.pool.Free() != end.Free {
 		return fmt.Errorf("%d queues have states and %d frames are free, and not %d and %d", entered, n.pool.Free(), end.Queues, end.Free)
 	}
+	handed := n.takenStages()
+	for _, s := range handed {
+		if err := s.handed.Enter(stages[s.name]); err != nil {
+			return fmt.Errorf("stage %s: %w", s.name, err)
+		}
+	}
 	if err := t.conn.Send(kindReady, nil, nil); err != nil {
 		return t.because(err)
 	}
@@ -499,6 +563,44 @@ func (n *Node) enter() error {
 	}
 	m.Close()
 	n.sw.Begin()
+	for _, s := range handed {
+		s.handed.Begin()
+	}
+	return nil
+}
+
+// takenStages are those of this graph whose memory the other process has offered.
+func (n *Node) takenStages() (all []handedStage) {
+	for _, s := range handedOf(n.chain()) {
+		if slices.ContainsFunc(n.taking.shared, func(m *handover.Message) bool { return stageOf(m) == s.name }) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func stageOf(m *handover.Message) string {
+	var s stageState
+	if m.Decode(&s) != nil {
+		return ""
+	}
+	return s.Stage
+}
+
+// takeShared gives the stages of a graph the memory of their forerunners, before the workers make theirs. What this graph does not have is left out.
+func (n *Node) takeShared(chain []pipeline.Named) error {
+	for _, s := range handedOf(chain) {
+		for _, m := range n.taking.shared {
+			if stageOf(m) != s.name {
+				continue
+			}
+			files := m.Files
+			m.Files = nil
+			if err := s.handed.Take(m.Rest, files); err != nil {
+				return fmt.Errorf("stage %s: %w", s.name, err)
+			}
+		}
+	}
 	return nil
 }
 
