@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/dataplane/traffic/traffictest"
 	"github.com/weirswitch/weir/internal/handover"
 )
@@ -79,9 +80,15 @@ type stream struct {
 
 func (b *testbed) stream(t *testing.T) *stream {
 	t.Helper()
+	return startStream(t, b.hosts[0], b.hosts[1], "10.0.0.2:7000", "10.0.0.2:7000")
+}
+
+// startStream begins a stream from a client to an address, at which a server listens, or which is translated to where it does.
+func startStream(t *testing.T, client, server *netnstest.Host, to, at string) *stream {
+	t.Helper()
 	s := &stream{stop: make(chan struct{}), results: make(chan error, 2)}
-	must(t, b.hosts[1].NS.Do(func() (err error) {
-		s.listener, err = net.Listen("tcp", "10.0.0.2:7000")
+	must(t, server.NS.Do(func() (err error) {
+		s.listener, err = net.Listen("tcp", at)
 		return err
 	}))
 	t.Cleanup(func() { _ = s.listener.Close() })
@@ -100,8 +107,8 @@ func (b *testbed) stream(t *testing.T) *stream {
 		}()
 	}()
 	var c net.Conn
-	must(t, b.hosts[0].NS.Do(func() (err error) {
-		c, err = net.DialTimeout("tcp", "10.0.0.2:7000", time.Minute)
+	must(t, client.NS.Do(func() (err error) {
+		c, err = net.DialTimeout("tcp", to, time.Minute)
 		return err
 	}))
 	go func() {
