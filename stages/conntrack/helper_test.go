@@ -15,9 +15,13 @@ var testEnv = pipeline.Env{Workers: 1, Ports: []pipeline.Port{{Name: "p0"}, {Nam
 // testWorkers is how many workers rigs have: see TestWorkers.
 var testWorkers = 1
 
+// handOvers, if not 0, is after how many batches the connections of rigs go over to another module, as to another process.
+var handOvers = 0
+
 // rig is a parser and the stage, with a batch and a clock. Of several workers, each packet arrives at another one than the packet before.
 type rig struct {
 	*Module
+	t     testing.TB
 	parse pipeline.Stage
 	stage *stage // of the first worker
 	one   *packet.Batch
@@ -26,13 +30,12 @@ type rig struct {
 	batch *packet.Batch
 	addrs []uint64
 	now   int64
+	ran   int // batches
 }
 
 func newRig(t testing.TB, c Config) *rig {
 	t.Helper()
-	env := testEnv
-	env.Workers = testWorkers
-	m, err := New(c, env)
+	m, err := New(c, rigEnv())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +49,7 @@ func newRig(t testing.TB, c Config) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { pool.Close() })
-	r := &rig{Module: m, parse: p.Stage(0), stage: m.Stage(0).(*stage), batch: packet.NewBatch(pool.NewCache(), packet.BatchSize), now: 1 << 40}
+	r := &rig{t: t, Module: m, parse: p.Stage(0), stage: m.Stage(0).(*stage), batch: packet.NewBatch(pool.NewCache(), packet.BatchSize), now: 1 << 40}
 	for w := range testWorkers - 1 {
 		m.Stage(w + 1)
 	}
@@ -56,6 +59,12 @@ func newRig(t testing.TB, c Config) *rig {
 		r.addrs = append(r.addrs, addr)
 	}
 	return r
+}
+
+func rigEnv() pipeline.Env {
+	env := testEnv
+	env.Workers, env.Shared, env.Audit = testWorkers, handOvers != 0, handOvers != 0
+	return env
 }
 
 // put adds a frame to the batch.
@@ -69,6 +78,9 @@ func (r *rig) put(port int, frame []byte) {
 // run takes the batch through both stages, and empties it. It returns what became of its packets.
 func (r *rig) run() (out []packet.Reason) {
 	r.batch.Now = r.now
+	if r.ran++; handOvers != 0 && r.ran%handOvers == 0 {
+		r.handOver()
+	}
 	r.process()
 	for i := range r.batch.Pkts {
 		out = append(out, r.batch.Pkts[i].Reason)
