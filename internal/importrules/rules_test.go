@@ -156,10 +156,10 @@ type foreign struct {
 var foreigns = []foreign{
 	{"C", nil, "one binary without cgo builds on a machine with Go alone"},
 	{"plugin", nil, "one binary"},
-	{"unsafe", []string{"bench/...", "control/api", "dataplane/lab/...", "dataplane/memif", "dataplane/nic", "dataplane/port", "dataplane/shmem", "dataplane/traffic", "dataplane/virtio", "dataplane/vm/guest", "dataplane/xsk", "internal/handover", "internal/hugepage", "internal/privilege", "p4/tables/p4rt", "telemetry/view/api"},
+	{"unsafe", []string{"bench/...", "control/api", "dataplane/lab/...", "dataplane/memif", "dataplane/nic", "dataplane/port", "dataplane/shmem", "dataplane/traffic", "dataplane/virtio", "dataplane/vm/guest", "dataplane/xsk", "internal/handover", "internal/hugepage", "internal/privilege", "p4/tables/p4rt", "stages/conntrack", "telemetry/view/api"},
 		"rings, ioctls and capset share memory with the kernel, and generated messages their own; all else is checked by the compiler"},
-	{"reflect", []string{"cmd/...", "config", "control/api", "dataplane/lab", "dataplane/port", "internal/tomlfile", "node", "p4/tables/p4rt", "telemetry/view/api/...", "telemetry/view/parquet"},
-		"types are known where packets run; dataplane/port closes what a library keeps to itself, and a table's columns are a type's fields"},
+	{"reflect", []string{"cmd/...", "config", "control/api", "dataplane/lab", "dataplane/port", "internal/tomlfile", "node", "p4/tables/p4rt", "stages/conntrack", "telemetry/view/api/...", "telemetry/view/parquet"},
+		"types are known where packets run; dataplane/port closes what a library keeps to itself, a table's columns are a type's fields, and conntrack compares the types of two processes"},
 	{"log", nil, "there is one logger, zap"},
 	{"os/exec", []string{"bench/...", "cmd/...", "dataplane/lab/...", "dataplane/vm/...", "internal/...", "p4/bmv2"}, "a switch starts no program"},
 	{"net/http", []string{"bench/...", "cmd/...", "control/...", "telemetry/collect/archive", "telemetry/collect/service", "telemetry/collect/web", "telemetry/view/..."}, "servers belong to control and to the collector's views"},
