@@ -165,7 +165,7 @@ is the NAME of ` + "`weir bench paper NAME`" + `, which repeats it; its document
 The papers' traces (CAIDA, a university's and a data centre's) are not public or not in this tree. Synthetic traces of their flow
 counts and sizes are used for them, beside a mix of real packets ("realmix"). Figures that a paper prints as a curve only are compared in words.
 
-A whole run may take half an hour of a core and more, as those of ` + "`oblivious-fig2` to `-fig8`" + ` do (20 million packets); with ` + "`--quick`" + ` any figure is smaller and ends within minutes. These rows depend on its size and differ then: errors by Count-Min and ratios of memory of DiSketch's Fig. 12 (of three memories, not eight), the records of ` + "`lds-fig9`" + `, and the largest row of ` + "`oblivious-bounds`" + ` (of 100 runs, not 2,000). Runs with another
+A whole run may take half an hour of a core and more, as those of ` + "`oblivious-fig2` to `-fig8`" + ` do (20 million packets); with ` + "`--quick`" + ` any figure is smaller and ends within minutes. These rows depend on its size and differ then: errors by Count-Min and ratios of memory of DiSketch's Fig. 12 (of three memories, not eight), the records of ` + "`lds-fig9`" + `, F1 of the simple merge at 10³ entries in ` + "`oblivious-fig8`" + ` (0.2, by two seeds), and the largest row of ` + "`oblivious-bounds`" + ` (of 100 runs, not 2,000). Runs with another
 seed are compared with this page in bench/results/paper/ten-rows-*.txt. The default seed is 1; the rows of DiSketch's Fig. 12 to 16, its map and its fragments need ` + "`--seed 7`" + `.
 
 Do not edit this page: ` + "`go test ./bench/paper -run TestFidelity -update`" + ` makes it from bench/results/paper and bench/results/disketch, where the machine of each result
