@@ -122,8 +122,9 @@ func (b *testbed) checkClean(t *testing.T) {
 
 // process is a running weir switch.
 type process struct {
-	cmd            *exec.Cmd
-	stdout, stderr bytes.Buffer
+	cmd    *exec.Cmd
+	stdout bytes.Buffer
+	stderr logged
 }
 
 // start starts a switch and waits until it is ready.

@@ -77,6 +77,12 @@ type Movable interface {
 // errLeft is why a port is not opened again.
 var errLeft = errors.New("another process has the port")
 
+// What became of a port between Share and AppendState, which refuses the takeover.
+var (
+	errMadeAnew        = errors.New("its interface was lost and the port opened anew during the takeover: try again")
+	errClosedMeanwhile = errors.New("its interface was lost during the takeover: try again")
+)
+
 // Absent describes a port that is not open: the other process opens it as its configuration says.
 func absent(name, driver string) *Share { return &Share{Name: name, Driver: driver} }
 

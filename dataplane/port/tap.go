@@ -399,6 +399,7 @@ type tapQueue struct {
 	iov   [1 + maxPieces]unix.Iovec
 
 	tooLong, rxInvalid, txInvalid atomic.Uint64
+	shared                        atomic.Bool // another process has had its descriptor (Tap.Share)
 }
 
 // idleRounds is how many rounds of the worker's loop pass between two looks at an empty queue. Each

@@ -30,6 +30,9 @@ func (t *Tap) Share() (_ *Share, err error) {
 		return nil, fmt.Errorf("port %s is being opened or closed", t.config.Name)
 	}
 	s := &Share{Name: t.config.Name, Driver: DriverTap}
+	for _, q := range t.queues {
+		q.shared.Store(true)
+	}
 	for _, file := range t.files {
 		fd, err := unix.FcntlInt(uintptr(file), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
@@ -92,6 +95,9 @@ func (t *Tap) Entered() error {
 
 // AppendState implements Movable.
 func (q *tapQueue) AppendState(dst []byte) ([]byte, error) {
+	if !q.shared.Load() {
+		return nil, errMadeAnew
+	}
 	if q.cut.On() {
 		return nil, errors.New("a large packet of the host is being cut: try again")
 	}
@@ -101,7 +107,7 @@ func (q *tapQueue) AppendState(dst []byte) ([]byte, error) {
 // Enter implements Movable.
 func (q *tapQueue) Enter(state []byte) ([]uint32, error) {
 	if string(state) != "T" {
-		return nil, errors.New("the port was closed meanwhile")
+		return nil, errClosedMeanwhile
 	}
 	return nil, nil
 }

@@ -1,6 +1,8 @@
 package port
 
 import (
+	"sync/atomic"
+
 	"github.com/weirswitch/weir/dataplane/xsk"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
@@ -14,8 +16,9 @@ type xskQueue struct {
 	pool   *packet.Pool
 	port   uint16
 	number uint8
-	down   bool // the interface refused to send
-	doubt  bool // the interface was down when it was last heard of
+	down   bool        // the interface refused to send
+	doubt  bool        // the interface was down when it was last heard of
+	shared atomic.Bool // another process has had its socket (XSK.Share): one that was opened since is not what it took
 	stats  xsk.Stats
 	base   xsk.Stats // what the socket had counted when the queue was taken over
 	// busyPoll is set if the worker runs the receive work itself.

@@ -59,6 +59,7 @@ func (x *XSK) Share() (_ *Share, err error) {
 	}
 	s.Files = append(s.Files, file)
 	for _, q := range x.queues {
+		q.shared.Store(true)
 		fd, err := unix.FcntlInt(uintptr(q.socket.FD()), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			return nil, fmt.Errorf("copy a socket's descriptor: %w", err)
@@ -220,6 +221,9 @@ func (q *xskQueue) Frames(dst []uint32) []uint32 {
 // AppendState implements Movable: a bit per frame that the queue has, the lowest first. With the audit a second row of bits has those of them that
 // are to be transmitted.
 func (q *xskQueue) AppendState(dst []byte) ([]byte, error) {
+	if !q.shared.Load() {
+		return nil, errMadeAnew
+	}
 	row, n := (len(q.given)+7)/8, 0
 	has := make([]byte, row, 2*row)
 	if q.pool.Audited() {
@@ -247,6 +251,9 @@ func (q *xskQueue) Enter(state []byte) (frames []uint32, err error) {
 	rows := 1
 	if q.pool.Audited() {
 		rows = 2
+	}
+	if len(state) == 0 {
+		return nil, errClosedMeanwhile
 	}
 	if len(state) != rows*row {
 		return nil, fmt.Errorf("queue %d: a state of %d bytes, and not of %d", q.number, len(state), rows*row)
