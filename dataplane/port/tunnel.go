@@ -2,18 +2,18 @@ package port
 
 import "github.com/weirswitch/weir/pipeline/packet"
 
-// tunnelQueue is the queue of a port without a device. It refuses what reaches it, as a graph without the stage that
+// virtualQueue is the queue of a port without a device. It refuses what reaches it, as a graph without the stage that
 // gives packets another port would let happen.
-type tunnelQueue struct{ unshared }
+type virtualQueue struct{ unshared }
 
-func (tunnelQueue) Receive(*packet.Batch) int            { return 0 }
-func (tunnelQueue) Transmit(*packet.Batch, []uint16) int { return 0 }
-func (tunnelQueue) Refusal() packet.Reason               { return packet.ReasonNoPort }
-func (tunnelQueue) Service() bool                        { return false }
-func (tunnelQueue) Depth() int                           { return 0 }
-func (tunnelQueue) FD() int                              { return -1 }
-func (tunnelQueue) Ended() bool                          { return true }
-func (tunnelQueue) Close() (Rest, error)                 { return Rest{}, nil }
+func (virtualQueue) Receive(*packet.Batch) int            { return 0 }
+func (virtualQueue) Transmit(*packet.Batch, []uint16) int { return 0 }
+func (virtualQueue) Refusal() packet.Reason               { return packet.ReasonNoPort }
+func (virtualQueue) Service() bool                        { return false }
+func (virtualQueue) Depth() int                           { return 0 }
+func (virtualQueue) FD() int                              { return -1 }
+func (virtualQueue) Ended() bool                          { return true }
+func (virtualQueue) Close() (Rest, error)                 { return Rest{}, nil }
 
 // validateTunnel refuses the keys that say something about a device.
 func (c *Config) validateTunnel(fault func(string, ...any)) {

@@ -41,7 +41,7 @@ func NewVirtual(c Config) *Virtual {
 }
 
 // Open implements Port.
-func (v *Virtual) Open(uint16, int, *packet.Cache) (Queue, error) { return tunnelQueue{}, nil }
+func (v *Virtual) Open(uint16, int, *packet.Cache) (Queue, error) { return virtualQueue{}, nil }
 
 // Info implements Port. It has the MTU of the port beneath, or of those of its domain, which the node knows, or that which the
 // underlay leaves a tunnel, which the stage encap knows; 0 here.
