@@ -29,7 +29,7 @@ func ldsClass(seed uint64, flow uint32) int {
 // weights. gold_over_unweighted is the ratio of the gold flows' median errors,
 // all sizes of flows, for weights of 1, 10 and 100 and 25,000 x 4 cells and measured
 // delays; capture rows have the packets of a real trace, in as many cells per flow. adapted rows have as many rows as users
-// get for that many flows; paper_alpha rows pick a flow's cells as the paper does. Quick runs have the first two alone.
+// get for that many flows; paper_alpha rows pick a flow's cells as the paper does. Quick runs have the first three alone.
 //
 // The trace is as in the other figures, but takes 5 s: the paper's heaviest
 // weights, 2,500, would fill cells beyond what is exact for an interval of 287 s.
@@ -41,15 +41,15 @@ func ldsFig12(ctx context.Context, o Options) ([]Row, error) {
 	four := func(columns int) lds.Config { return lds.Config{Rows: 4, Columns: columns, Virtual: 1} }
 	models := []ldsFig12Model{
 		{"", synthetic, four(25000), measured, lds.Balanced},
-		{"capture.", captured, four(ldsColumns(captured.trace, 25000)), measured, lds.Balanced},
 		{alphaPrefix, synthetic, four(25000), measured, lds.PaperAlpha},
+		{"capture.", captured, four(ldsColumns(captured.trace, 25000)), measured, lds.Balanced},
 		{"columns_10000.", synthetic, four(10000), measured, lds.Balanced},
 		{"columns_10000." + alphaPrefix, synthetic, four(10000), measured, lds.PaperAlpha},
 		{"two_queues.", synthetic, four(25000), newTwoQueues(), lds.Balanced},
 		{"adapted.", synthetic, ldsAdapted(25000, len(synthetic.trace.Flows)), measured, lds.Balanced},
 	}
 	if o.Quick {
-		models = models[:2]
+		models = models[:3]
 	}
 	var jobs []ldsJob
 	for _, m := range models {
