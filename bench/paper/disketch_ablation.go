@@ -43,6 +43,7 @@ func dsBursty(o Options, packets int) (*workload.Trace, error) {
 // dsScenario is a trace in the fat tree.
 type dsScenario struct {
 	name    string
+	trace   *workload.Trace
 	traffic *dsTraffic
 	shrink  int
 }
@@ -78,7 +79,7 @@ func dsScenarios(o Options) (all []dsScenario, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, dsScenario{s.name, tr, s.shrink})
+		all = append(all, dsScenario{s.name, s.trace, tr, s.shrink})
 	}
 	return all, nil
 }

@@ -165,13 +165,13 @@ is the NAME of ` + "`weir bench paper NAME`" + `, which repeats it; its document
 The papers' traces (CAIDA, a university's and a data centre's) are not public or not in this tree. Synthetic traces of their flow
 counts and sizes are used for them, beside a mix of real packets ("realmix"). Figures that a paper prints as a curve only are compared in words.
 
-A whole run may take half an hour of a core and more, as those of ` + "`oblivious-fig2` to `-fig8`" + ` do (20 million packets); with ` + "`--quick`" + ` any figure is smaller and ends within minutes. These rows depend on its size and differ then: errors by Count-Min and ratios of memory of DiSketch's Fig. 12 (of three memories, not eight), the records of ` + "`lds-fig9`" + `, F1 of the simple merge at 10³ entries in ` + "`oblivious-fig8`" + ` (0.2, by two seeds), and the largest row of ` + "`oblivious-bounds`" + ` (of 100 runs, not 2,000). Runs with another
+A whole run may take half an hour of a core and more, as those of ` + "`oblivious-fig2` to `-fig8`" + ` do (20 million packets); with ` + "`--quick`" + ` any figure is smaller and ends within minutes. These rows depend on its size and differ then: the records of ` + "`lds-fig9`" + `, F1 of the simple merge at 10³ entries in ` + "`oblivious-fig8`" + ` (0.2, by two seeds), and the largest row of ` + "`oblivious-bounds`" + ` (of 100 runs, not 2,000). Runs with another
 seed are compared with this page in bench/results/paper/ten-rows-*.txt. The default seed is 1; the rows of DiSketch's Fig. 12 to 16, its map and its fragments need ` + "`--seed 7`" + `.
 
 Do not edit this page: ` + "`go test ./bench/paper -run TestFidelity -update`" + ` makes it from bench/results/paper and bench/results/disketch, where the machine of each result
 is. ` + "`TestFidelityHolds`" + ` repeats eight figures with another seed (pint-k2, -values, -fig1, -fig2, -fig5, lds-sizing, -fig10, -fig12), and fails where a row and this page differ by more than their spread
 (beside the claims in bench/paper/fidelity_claims.go) and three confidence intervals. Lines that are "not judged" have a spread above 1: rates of a machine, or values that vary too much with the seed.
-± is half of the 95 % confidence interval: of runs, of placements of the memory (DiSketch's Fig. 13, 14 and 16, where it may be as large as the value) or of counts. Rows without it have none: most are of one seed, also where memories or flows are placed at random, as in DiSketch's Fig. 12.
+± is half of the 95 % confidence interval: of runs, of placements of the memory (DiSketch's Fig. 12, 13, 14 and 16, where it may be as large as the value) or of counts. Rows without it have none: most are of one seed, also where memories or flows are placed at random, as in the whole trace's rows of DiSketch's Fig. 12.
 "no row": the results have none by the paper's own method.
 
 Errors are relative unless a unit is named; a label holds for the values behind it up to the next one. Packets of PINT's Fig. 5 are medians, of Fig. 10 means. Of DiSketch, *medians of rows* is the paper's composition of records,

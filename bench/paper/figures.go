@@ -36,6 +36,7 @@ var Figures = []Figure{
 	{"disketch-fig5", "operations, memory and messages, beside DISCO and Distributed Sketch (DiSketch, Fig. 5)", disketchFig5},
 	{"disketch-fig6", "heavy hitters by path length, with rows on all switches (DiSketch, Fig. 6)", disketchFig6},
 	{"disketch-fig12", "errors of frequencies against memory, beside DISCO and aggregated sketches (DiSketch, Fig. 12)", disketchFig12},
+	{"disketch-panels", "figure 12 again, with several placements of the memory and intervals (DiSketch, Fig. 12)", disketchPanels},
 	{"disketch-ablation", "what each part of DiSketch contributes, on even, bursty and real traffic", disketchAblation},
 	{"disketch-fig13", "error of UnivMon's entropy against memory, beside DISCO (DiSketch, Fig. 13)", disketchFig13},
 	{"disketch-fig14", "unequal memories and loads along one path, beside DISCO (DiSketch, Fig. 14)", disketchFig14},
