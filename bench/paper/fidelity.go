@@ -169,7 +169,7 @@ A whole run may take half an hour of a core and more, as those of ` + "`obliviou
 seed are compared with this page in bench/results/paper/ten-rows-*.txt. The default seed is 1; the rows of DiSketch's Fig. 12 to 16, its map and its fragments need ` + "`--seed 7`" + `.
 
 Do not edit this page: ` + "`go test ./bench/paper -run TestFidelity -update`" + ` makes it from bench/results/paper and bench/results/disketch, where the machine of each result
-is. ` + "`TestFidelityHolds`" + ` repeats eight figures with another seed (pint-k2, -values, -fig1, -fig2, -fig5, lds-sizing, -fig10, -fig12), and fails where a row and this page differ by more than their spread
+is. ` + "`TestFidelityHolds`" + ` repeats nine figures with another seed (pint-k2, -values, -fig1, -fig2, -fig5, lds-sizing, -fig10, -fig12, disketch-panels), and fails where a row and this page differ by more than their spread
 (beside the claims in bench/paper/fidelity_claims.go) and three confidence intervals. Lines that are "not judged" have a spread above 1: rates of a machine, or values that vary too much with the seed.
 ± is half of the 95 % confidence interval: of runs, of placements of the memory (DiSketch's Fig. 12, 13, 14 and 16, where it may be as large as the value) or of counts. Rows without it have none: most are of one seed, also where memories or flows are placed at random, as in the whole trace's rows of DiSketch's Fig. 12.
 "no row": the results have none by the paper's own method.

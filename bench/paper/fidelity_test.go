@@ -64,7 +64,7 @@ func TestFidelityHolds(t *testing.T) {
 	}
 	names := []string{"pint-k2", "pint-values"}
 	if !testing.Short() {
-		names = append(names, "pint-fig5", "lds-sizing", "pint-fig1", "pint-fig2", "lds-fig10", "lds-fig12")
+		names = append(names, "pint-fig5", "lds-sizing", "pint-fig1", "pint-fig2", "lds-fig10", "lds-fig12", "disketch-panels")
 	}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
