@@ -114,21 +114,10 @@ func refuseArrival(next *Config, old, graph []pipeline.Named, f *tomlfile.Faults
 	}
 }
 
-// refuseGraph names the stages that cannot come or go while the switch runs.
+// refuseGraph refuses another first stage.
 func refuseGraph(old, next *Config, f *tomlfile.Faults) {
 	if len(old.Switch.Graph) != 0 && len(next.Switch.Graph) != 0 && old.Switch.Graph[0] != next.Switch.Graph[0] {
 		f.Add("switch.graph[0]", "stage %q reads packets for those that stay: restart the switch to have %q in its place", old.Switch.Graph[0], next.Switch.Graph[0])
-		return
-	}
-	for i, name := range next.Switch.Graph {
-		if stages.Kinds[name].Fixed && !slices.Contains(old.Switch.Graph, name) {
-			f.Add(fmt.Sprintf("switch.graph[%d]", i), "stage %q cannot come while the switch runs: restart it", name)
-		}
-	}
-	for _, name := range old.Switch.Graph {
-		if stages.Kinds[name].Fixed && !slices.Contains(next.Switch.Graph, name) {
-			f.Add("switch.graph", "stage %q cannot go while the switch runs: restart it", name)
-		}
 	}
 }
 

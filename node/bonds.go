@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/pipeline"
@@ -20,21 +21,20 @@ func (n *Node) addBond(p port.Port) {
 	}
 }
 
-// joinBonds gives modules that send frames of their own the way to the ports, and follows the states of bonds.
-func (n *Node) joinBonds() {
-	for _, stage := range n.chain() {
+// joinPorts gives modules that come and send frames of their own the way to the ports, and has a stage bond say when a bond has another state.
+func (n *Node) joinPorts(come []pipeline.Named) {
+	for _, stage := range come {
 		if o, ok := stage.Module.(pipeline.Originator); ok {
 			o.SetSend(n.sw.Originate)
 		}
 	}
-	if m, ok := moduleOf[*bond.Module](n.chain()); ok {
+	if m, ok := moduleOf[*bond.Module](come); ok {
 		m.OnChange(func() {
 			select {
 			case n.portsChanged <- struct{}{}:
 			default:
 			}
 		})
-		n.followBonds()
 	}
 }
 
@@ -96,16 +96,16 @@ func (n *Node) Bonds() (*api.BondsResponse, bool) {
 	return r, true
 }
 
-// checkMembers refuses bonds of ports with different MTUs: a packet's fate would depend on its flow.
-func (n *Node) checkMembers() error {
+// checkMembers refuses bonds of ports with different MTUs: a packet's fate would depend on its flow. Those that old has are there already; nil: none is.
+func checkMembers(ports []pipeline.Port, old *config.Config) error {
 	var errs []error
-	for i := range n.ports {
-		b, first := &n.ports[i], (*pipeline.Port)(nil)
-		if b.Bond.Mode == pipeline.NoBond {
+	for i := range ports {
+		b, first := &ports[i], (*pipeline.Port)(nil)
+		if b.Bond.Mode == pipeline.NoBond || old != nil && old.PortNamed(b.Name) != nil {
 			continue
 		}
-		for k := range n.ports {
-			m := &n.ports[k]
+		for k := range ports {
+			m := &ports[k]
 			if m.Member == "" || int(m.Of) != i || m.MTU == 0 {
 				continue
 			}

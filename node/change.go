@@ -92,6 +92,7 @@ func (n *Node) Change(next func(now *config.Config) (*config.Config, error)) (*a
 	prepared.Commit()
 	graphErr := graph.install()
 	ports.finish()
+	n.followBonds()
 	if err := n.sw.FollowGraph(); err != nil {
 		n.log.Error("a port does not receive what the graph needs", zap.Error(err))
 	}

@@ -62,11 +62,7 @@ func (n *Node) changeGraph(chain []pipeline.Named, next *config.Config) (*graphC
 	g := &graphChange{n: n, next: next, chain: chain, come: without(chain, n.chain())}
 	stages.FollowRoutes(g.come, chain)
 	n.followBlocks(g.come)
-	for _, stage := range g.come {
-		if o, ok := stage.Module.(pipeline.Originator); ok {
-			o.SetSend(n.sw.Originate)
-		}
-	}
+	n.joinPorts(g.come)
 	var err error
 	if g.sflow, err = n.openSFlow(g.come); err != nil {
 		return nil, err

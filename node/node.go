@@ -279,7 +279,7 @@ func (n *Node) setUp() (err error) {
 		n.path.Expect()
 	}
 	n.path.OnAssignments(func(body []byte) { n.assign(n.chain(), body) })
-	if err := n.checkMembers(); err != nil {
+	if err := checkMembers(n.ports, nil); err != nil {
 		return err
 	}
 	if n.taking != nil {
@@ -294,7 +294,8 @@ func (n *Node) setUp() (err error) {
 	if err != nil {
 		return err
 	}
-	n.joinBonds()
+	n.joinPorts(chain)
+	n.followBonds()
 	if n.taking != nil {
 		if err := n.takeStates(); err != nil {
 			return err

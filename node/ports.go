@@ -28,6 +28,7 @@ type portChange struct {
 	old, next *config.Config
 	change    *worker.Change  // nil if no port comes or goes
 	removed   []string        // names of the ports that go
+	come      []port.Port     // that are open
 	ports     []pipeline.Port // by number, as the stages will know them
 	before    []port.Config   // of ports that have other settings already
 	switched  []string        // names of the ports that are switched on already
@@ -107,14 +108,14 @@ func (c *portChange) open() error {
 		for len(c.ports) <= number {
 			c.ports = append(c.ports, pipeline.Port{})
 		}
-		n.addBond(p)
+		c.come = append(c.come, p)
 		c.ports[number] = stagePort(p.Info(), n.config)
 	}
 	for _, name := range c.removed {
 		c.ports[slices.IndexFunc(c.ports, func(p pipeline.Port) bool { return p.Device() == name })] = pipeline.Port{}
 	}
 	c.next.CompletePorts(c.ports)
-	return errors.Join(errs...)
+	return errors.Join(append(errs, checkMembers(c.ports, c.old))...)
 }
 
 // stagePort is a port as stages see it.
@@ -180,6 +181,9 @@ func (c *portChange) install() {
 		return
 	}
 	c.change.Install()
+	for _, p := range c.come {
+		c.n.addBond(p)
+	}
 	names := slices.Clone(*c.n.names.Load())
 	for i, p := range c.ports {
 		if i >= len(names) {
@@ -199,6 +203,9 @@ func (c *portChange) finish() {
 	var errs []error
 	if c.change != nil {
 		errs = append(errs, c.change.Finish(c.removed))
+		for _, name := range c.removed {
+			c.n.bonds.Delete(name)
+		}
 	}
 	for i := range c.next.Ports {
 		p := &c.next.Ports[i]

@@ -55,8 +55,6 @@ type Kind struct {
 	// Portless: the module keeps nothing by port, so ports may come while it runs. To
 	// one that has Prepare they may anyway.
 	Portless bool
-	// Fixed: the stage is in a graph from the start or not at all. What it shares with ports or other stages is not made while packets flow.
-	Fixed bool
 }
 
 // Kinds are all stages by name.
@@ -76,8 +74,8 @@ var Kinds = map[string]Kind{
 	"vlan":        kind("gives packets with a tag to the VLAN subinterface of a port", vlan.DefaultConfig, (*vlan.Config).Validate, vlan.New),
 	"sflow":       kind("samples packets of ports, and counts, for tools that read sFlow", sflow.DefaultConfig, (*sflow.Config).Validate, sflow.New),
 	"tag":         kind("puts tags on packets that leave by VLAN subinterfaces", vlan.DefaultTagConfig, (*vlan.TagConfig).Validate, vlan.NewTag),
-	"bond":        fixed(kind("gives packets of a bond's members to the bond", bond.DefaultConfig, (*bond.Config).Validate, bond.New)),
-	"distribute":  fixed(portless(kind("chooses the members by which packets leave by bonds", bond.DefaultDistributeConfig, (*bond.DistributeConfig).Validate, bond.NewDistribute))),
+	"bond":        kind("gives packets of a bond's members to the bond", bond.DefaultConfig, (*bond.Config).Validate, bond.New),
+	"distribute":  portless(kind("chooses the members by which packets leave by bonds", bond.DefaultDistributeConfig, (*bond.DistributeConfig).Validate, bond.NewDistribute)),
 	"tunnel":      kind("ends VXLAN and Geneve tunnels: decapsulates", tunnel.DefaultConfig, (*tunnel.Config).Validate, tunnel.New),
 	"encap":       portless(kind("puts packets into the tunnels of the stage tunnel", tunnel.DefaultEncapConfig, (*tunnel.EncapConfig).Validate, tunnel.NewEncap)),
 	"lds_ingress": kind("measures delay and loss per flow: what arrives at ports", lds.DefaultConfig, (*lds.Config).Validate, lds.NewIngress),
@@ -140,11 +138,6 @@ func Register[C any, M pipeline.Module](
 
 func portless(k Kind) Kind {
 	k.Portless = true
-	return k
-}
-
-func fixed(k Kind) Kind {
-	k.Fixed = true
 	return k
 }
 

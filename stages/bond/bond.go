@@ -49,20 +49,19 @@ func (m *Module) Join(chain []pipeline.Named) error {
 		return fmt.Errorf("is behind %q, which would know its members in place of bonds: move it to directly behind \"parse\"", chain[1].Name)
 	}
 	found := false
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.announcers = nil
+	var announcers []pipeline.Announcer
 	for _, n := range chain {
 		if d, ok := n.Module.(*Distribute); ok {
 			d.module, found = m, true
 		}
 		if a, ok := n.Module.(pipeline.Announcer); ok {
-			m.announcers = append(m.announcers, a)
+			announcers = append(announcers, a)
 		}
 	}
 	if !found {
 		return errors.New("nothing would choose members for what leaves by bonds: add \"distribute\" as the last stage that sends")
 	}
+	m.announcers.Store(&announcers) // no lock: the workers may wait, and announcements take the time of a whole table
 	return nil
 }
 

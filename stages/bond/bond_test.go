@@ -470,7 +470,7 @@ func (announcer) Announce(port uint16, send func([]byte)) {
 // TestAnnouncements: stations are announced by the new member, with the tags of subinterfaces, and not by bonds whose member stays.
 func TestAnnouncements(t *testing.T) {
 	x := newBed(t, pipeline.Bond{Mode: pipeline.ActiveBackup})
-	x.m.announcers = []pipeline.Announcer{announcer{}}
+	x.m.announcers.Store(&[]pipeline.Announcer{announcer{}})
 	x.ports = append(x.ports, pipeline.Port{Name: "bond0.7.8", Parent: bond0, VLAN: 7, Inner: 8, TPID: packet.TypeServiceTag})
 	x.m.FollowPorts(x.ports)
 	x.pass(0)

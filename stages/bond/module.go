@@ -19,7 +19,7 @@ import (
 type Module struct {
 	tables     atomic.Pointer[tables] // swapped under mu
 	workers    []*worker
-	announcers []pipeline.Announcer
+	announcers atomic.Pointer[[]pipeline.Announcer]    // of the graph
 	send       func(port uint16, frames ...[]byte) int // nil where no frames of the switch's own leave, as in a replay
 	changed    func()
 	wake       chan struct{} // Run has something to send; holds one
@@ -371,6 +371,10 @@ const maxAnnounced = 1024
 
 // announcements makes what announces the stations by bonds whose active member is another one. The caller has the lock.
 func (m *Module) announcements() (out []originated) {
+	var announcers []pipeline.Announcer
+	if all := m.announcers.Load(); all != nil {
+		announcers = *all
+	}
 	for _, g := range m.groups {
 		if !g.announce || g.active == nil {
 			continue
@@ -382,7 +386,7 @@ func (m *Module) announcements() (out []originated) {
 			if p.Name == "" || uint16(i) != g.number && (p.VLAN == 0 || p.Parent != g.number) {
 				continue
 			}
-			for _, a := range m.announcers {
+			for _, a := range announcers {
 				a.Announce(uint16(i), func(frame []byte) {
 					if len(o.frames) < maxAnnounced {
 						o.frames = append(o.frames, tagged(frame, p))
