@@ -79,6 +79,74 @@ func TestBecome(t *testing.T) {
 	}
 }
 
+// keeper is a part whose stage keeps packets between two batches.
+type keeper struct {
+	*part
+	kept []packet.Packet
+}
+
+func (k *keeper) Stage(int) Stage { return k }
+func (k *keeper) Process(b *packet.Batch) {
+	k.kept = append(k.kept, b.Pkts[len(b.Pkts)-1])
+	b.Pkts = b.Pkts[:len(b.Pkts)-1]
+}
+
+func (k *keeper) Release(drop func(p *packet.Packet)) {
+	for i := range k.kept {
+		drop(&k.kept[i])
+	}
+	k.kept = k.kept[:0]
+}
+
+// TestRelease: what a stage has kept is released as it leaves the graph, or at the end, once; what one keeps that stays, stays, wherever it is in the graph.
+func TestRelease(t *testing.T) {
+	m := map[rune]*part{'p': {role: RoleParse}, 'f': {role: RoleForward}, 'a': {role: RolePolicy}, 'b': {role: RolePolicy}}
+	keepers := map[rune]*keeper{'a': {part: m['a']}, 'b': {part: m['b']}}
+	chain := func(names string) (chain []Named) {
+		for i, n := range partsOf(names, m) {
+			if k, ok := keepers[rune(names[i])]; ok {
+				n.Module = k
+			}
+			chain = append(chain, n)
+		}
+		return chain
+	}
+	g := NewGraph(chain("pabf"), 0)
+	_, b := testGraph(t)
+	var released []uint64
+	drop := func(p *packet.Packet) {
+		released = append(released, p.ID)
+		b.Frames.FreePacket(p)
+	}
+	for i, step := range []struct {
+		next string // the graph that comes; empty: the end
+		want []uint64
+	}{
+		{"pbf", []uint64{12}},                    // a goes with one packet, and b stays with one
+		{"pabf", nil},                            // a comes anew
+		{"pbaf", nil},                            // they change places
+		{"pf", []uint64{11, 12, 11, 12, 12, 11}}, // both go, b first
+		{"pabf", nil},
+		{"", []uint64{12, 11}},
+	} {
+		fillBatch(b)
+		g.Run(b)
+		release(b)
+		released = nil
+		if step.next == "" {
+			g.Release(nil, drop)
+			g.Release(nil, drop)
+		} else {
+			next := g.Successor(chain(step.next), 0)
+			g.Release(next, drop)
+			g.Become(next, int64(i))
+		}
+		if !slices.Equal(released, step.want) {
+			t.Errorf("step %d, %q: released %v, want %v", i, step.next, released, step.want)
+		}
+	}
+}
+
 // TestBecomeTap: a tap stays at its stage, wherever that is in the new graph.
 func TestBecomeTap(t *testing.T) {
 	m := map[rune]*part{'p': {role: RoleParse}, 'f': {role: RoleForward}, 'a': {role: RolePolicy}}

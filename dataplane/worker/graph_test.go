@@ -27,6 +27,7 @@ type passed struct {
 	newest atomic.Int64 // generation of which a batch was seen
 	mixed  atomic.Int64 // packets, or batches, of another generation than they should be
 	wrong  atomic.Int64 // batches without what a module needs, or with what none does
+	held   atomic.Int64 // packets that stages have kept between two batches
 
 	mu       sync.Mutex
 	finished map[string]uint64 // packets, by what stages handed over as they ended
@@ -54,6 +55,7 @@ type pieceStage struct {
 	packets  atomic.Uint64
 	ticks    int
 	finished bool
+	held     []packet.Packet
 }
 
 // steering is a piece that gives the packets of a queue a home.
@@ -80,7 +82,7 @@ func (m *piece) Needs() packet.Needs { return m.needs }
 func (m *piece) Copies() int         { return m.copies }
 func (m *piece) TakesLarge() bool    { return m.large }
 func (m *piece) Stage(int) pipeline.Stage {
-	s := &pieceStage{piece: m}
+	s := &pieceStage{piece: m, held: make([]packet.Packet, 0, mostHeld)}
 	m.stages = append(m.stages, s)
 	return s
 }
@@ -164,6 +166,33 @@ func copySome(s *pieceStage, b *packet.Batch) {
 			}
 		}
 	}
+}
+
+// mostHeld is how many copies a stage of holdSome keeps until it goes.
+const mostHeld = 4
+
+func holdSome(s *pieceStage, b *packet.Batch) {
+	for i := range b.Pkts {
+		if p := &b.Pkts[i]; p.Reason == 0 && b.Data(p)[numberAt]%16 == 7 && len(s.held) < mostHeld {
+			c := b.Append()
+			if c == nil {
+				return
+			}
+			if b.Copy(c, p) {
+				s.held = append(s.held, *c)
+				s.log.held.Add(1)
+			}
+			b.Pkts = b.Pkts[:len(b.Pkts)-1]
+		}
+	}
+}
+
+// Release implements pipeline.Holder.
+func (s *pieceStage) Release(drop func(*packet.Packet)) {
+	for i := range s.held {
+		drop(&s.held[i])
+	}
+	s.held = s.held[:0]
 }
 
 func forwardAll(s *pieceStage, b *packet.Batch) {
@@ -265,7 +294,9 @@ func TestGraphTwin(t *testing.T) {
 				}
 				for range rng.IntN(3) {
 					m := piecesOf("drop", pipeline.RolePolicy, dropSome)
-					switch rng.IntN(5) {
+					switch rng.IntN(6) {
+					case 5:
+						m = piecesOf("hold", pipeline.RoleEgress, holdSome)
 					case 4:
 						if !slices.ContainsFunc(middle, func(m *piece) bool { return m.steers != nil }) {
 							m = piecesOf("home", pipeline.RolePolicy, nil)
@@ -372,6 +403,10 @@ func TestGraphTwin(t *testing.T) {
 			for _, n := range r.Dropped {
 				dropped += n
 			}
+			left, late := r.Copies.Dropped["stage_left"], r.Copies.Dropped["shutdown"]
+			if left == 0 || int64(left+late) != log.held.Load() {
+				t.Errorf("stages kept %d packets; %d were dropped as their stages went, %d at the end", log.held.Load(), left, late)
+			}
 			if !r.Balanced || r.Frames.Lost != 0 || r.Frames.Faults != 0 || r.Forwarded+dropped != r.Received || r.Dropped["test_odd"] == 0 || r.Copies.Received == 0 {
 				t.Errorf("balanced %v, frames %+v, received %d, forwarded %d, dropped %v, copies %+v", r.Balanced, r.Frames, r.Received, r.Forwarded, r.Dropped, r.Copies)
 			}
@@ -382,7 +417,7 @@ func TestGraphTwin(t *testing.T) {
 					t.Errorf("%s still runs", name)
 				}
 			}
-			t.Logf("%d graphs of %d modules, received %d, dropped %v, copies %d; the workers waited for %v at most", len(enters), len(all), r.Received, r.Dropped, r.Copies.Received, longest)
+			t.Logf("%d graphs of %d modules, received %d, dropped %v, copies %d, %d of them kept by stages that went; the workers waited for %v at most", len(enters), len(all), r.Received, r.Dropped, r.Copies.Received, left, longest)
 		})
 	}
 }
@@ -462,13 +497,16 @@ func TestGraphRefused(t *testing.T) {
 	}
 }
 
-// TestBecomeAllocates: what a worker does in the pause, and its batches after it, allocate nothing, whatever the graph that comes needs.
+// TestBecomeAllocates: what a worker does in the pause, and its batches after it, allocate nothing, whatever the graph that comes needs and the one that goes has kept.
 func TestBecomeAllocates(t *testing.T) {
 	log := &passed{finished: map[string]uint64{"extra": 0}, running: map[string]int{}}
 	parse := &piece{name: "parse", role: pipeline.RoleParse, log: log, ports: 2}
 	forward := &piece{name: "forward", role: pipeline.RoleForward, log: log, ports: 2, do: forwardAll}
 	extra := &piece{name: "extra", role: pipeline.RoleEgress, log: log, ports: 2, copies: 40, needs: packet.NeedDepth | packet.NeedWait}
-	chain := []pipeline.Named{{Name: "parse", Module: parse}, {Name: "forward", Module: forward}}
+	keeper := &piece{name: "keeper", role: pipeline.RoleEgress, log: log, ports: 2, do: holdSome}
+	chain := []pipeline.Named{{Name: "parse", Module: parse}, {Name: "forward", Module: forward}, {Name: "keeper", Module: keeper}}
+	frame := make([]byte, 60)
+	frame[numberAt] = 7
 	pool, err := packet.NewPool(packet.PoolConfig{Frames: 4096, FrameSize: 2048})
 	if err != nil {
 		t.Fatal(err)
@@ -477,7 +515,7 @@ func TestBecomeAllocates(t *testing.T) {
 	c := DefaultConfig()
 	c.Pin = false
 	s, err := New(c, Parts{Name: "test", Pool: pool, Chain: chain, Ports: []port.Port{
-		port.NewMemory("p0", 1, [][]byte{make([]byte, 60)}, 0), port.NewMemory("p1", 1, [][]byte{make([]byte, 60)}, 0),
+		port.NewMemory("p0", 1, [][]byte{frame}, 0), port.NewMemory("p1", 1, [][]byte{frame}, 0),
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -487,7 +525,7 @@ func TestBecomeAllocates(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	longer := append(slices.Clone(chain), pipeline.Named{Name: "extra", Module: extra})
+	longer := append(slices.Clone(chain[:2]), pipeline.Named{Name: "extra", Module: extra})
 	var next []successor
 	for range 2 { // AllocsPerRun has one run more; the second change is one to the same graph
 		g, err := s.ChangeGraph(longer)
@@ -500,6 +538,10 @@ func TestBecomeAllocates(t *testing.T) {
 		}
 	}
 	w := s.workers[0]
+	w.receive(&w.queues[0])
+	if kept := len(keeper.stages[0].held); kept != mostHeld {
+		t.Fatalf("the stage that goes keeps %d packets", kept)
+	}
 	i, v := 0, wantsOf(longer)
 	if n := testing.AllocsPerRun(1, func() {
 		w.become(&next[i], v)
@@ -509,6 +551,9 @@ func TestBecomeAllocates(t *testing.T) {
 		i++
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+	if kept := len(keeper.stages[0].held); kept != 0 {
+		t.Errorf("the stage that went keeps %d packets", kept)
 	}
 	if extra.packets() == 0 || log.wrong.Load() != 0 {
 		t.Errorf("the stage that came saw %d packets, %d batches were wrong", extra.packets(), log.wrong.Load())
