@@ -52,18 +52,24 @@ func newBondBed(t *testing.T, bond string) *bondBed {
 	b := &bondBed{bed: &bed{ns: netnstest.New(t, prefix), dir: t.TempDir()}, far: netnstest.New(t, prefix)}
 	b.file = b.dir + "/r1.toml"
 	b.near = netnstest.NewHost(t, prefix, netnstest.Port{Namespace: b.ns, Name: "p0"})
+	b.cable(t, 1)
+	b.write(t, strings.ReplaceAll(bondSwitch, "$BOND", bond))
+	return b
+}
+
+// cable lays the cables, whose ends have so many queues.
+func (b *bondBed) cable(t *testing.T, queues int) {
+	t.Helper()
 	check(t, b.far.DisableIPv6())
 	for i := range 2 {
 		m, u := fmt.Sprintf("m%d", i), fmt.Sprintf("u%d", i)
-		check(t, netns.AddVeth(netns.End{Namespace: b.ns, Name: m}, netns.End{Namespace: b.far, Name: u}, netns.Veth{}))
+		check(t, netns.AddVeth(netns.End{Namespace: b.ns, Name: m}, netns.End{Namespace: b.far, Name: u}, netns.Veth{Queues: queues}))
 		check(t, b.far.SetHostOffloads(u))
 		check(t, b.ns.SetSwitchOffloads(m))
 		check(t, b.ns.SetUp(m))
 		check(t, b.far.SetUp(u))
 		check(t, b.ns.WaitUp(m, patience))
 	}
-	b.write(t, strings.ReplaceAll(bondSwitch, "$BOND", bond))
-	return b
 }
 
 // bridged makes one host of the far ends, by a bridge: as two ports of a switch that knows no bond.
