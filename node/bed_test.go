@@ -31,6 +31,7 @@ type bed struct {
 	hosts []*netnstest.Host
 	dir   string
 	file  string // the node's configuration
+	ports string // further ports of writeGraph
 	*Node
 	end func() error
 }

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/weirswitch/weir/config"
+	"github.com/weirswitch/weir/control/api"
 	"github.com/weirswitch/weir/dataplane/lab/netns"
 	"github.com/weirswitch/weir/dataplane/lab/netnstest"
 	"github.com/weirswitch/weir/dataplane/traffic/traffictest"
@@ -283,7 +285,17 @@ func (b *bondBed) lostBy(name string) (n uint64) {
 	return n
 }
 
-// TestBondRefused: members with different MTUs are refused by one sentence.
+// plain is the configuration without its bond, and without the stages of bonds.
+func (b *bondBed) plain(t *testing.T) string {
+	t.Helper()
+	with, err := os.ReadFile(b.file)
+	check(t, err)
+	ports, rest, _ := strings.Cut(strings.Replace(string(with), `"parse", "bond", "l2", "distribute"`, `"parse", "l2"`, 1), "[[port]]\nname = \"bond0\"")
+	_, control, _ := strings.Cut(rest, "[control]")
+	return ports + "[control]" + control
+}
+
+// TestBondRefused: members with different MTUs are refused by one sentence, at the start and by a reload, which leaves all as it is.
 func TestBondRefused(t *testing.T) {
 	b := newBondBed(t, "mode = \"balance-xor\"")
 	check(t, b.ns.SetMTU("m1", 1400))
@@ -300,10 +312,33 @@ func TestBondRefused(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
+	with, err := os.ReadFile(b.file)
+	check(t, err)
+	b.write(t, b.plain(t))
+	b.start(t)
+	before := b.Config()
+	b.write(t, string(with))
+	if _, err := b.Reload(&api.ReloadRequest{}); err == nil || err.Error() != want {
+		t.Errorf("reload: %v, want %s", err, want)
+	}
+	if b.Config() != before || len(b.Report().Ports) != 3 || len(b.Report().Stages) != 2 {
+		t.Errorf("ports %v, stages %v", b.Report().Ports, b.Report().Stages)
+	}
+	check(t, b.ns.SetMTU("m1", 1500))
+	b.await(t, "the members have one MTU", func() bool { _, err := b.Reload(&api.ReloadRequest{}); return err == nil })
+	b.await(t, "both carry packets", b.uses("m0", "m1"))
+	b.stopBond(t)
 }
 
-// TestBondComesAndGoes: a reload joins two ports of a running switch to a bond, and parts them again.
+// TestBondComesAndGoes: a reload joins two ports of a running switch to a bond, and parts them again; the stages of bonds stay, or come and go with it. What passes the
+// ports at that moment may be lost, and is counted then.
 func TestBondComesAndGoes(t *testing.T) {
+	for _, stays := range []bool{true, false} {
+		t.Run(fmt.Sprintf("stages stay %t", stays), func(t *testing.T) { bondComesAndGoes(t, stays) })
+	}
+}
+
+func bondComesAndGoes(t *testing.T, stays bool) {
 	b := newBondBed(t, "mode = \"active-backup\"")
 	with, err := os.ReadFile(b.file)
 	check(t, err)
@@ -311,6 +346,9 @@ func TestBondComesAndGoes(t *testing.T) {
 	_, control, _ = strings.Cut(control, "mode = \"active-backup\"\n")
 	far := b.bridged(t)
 	check(t, b.far.SetDown("u1")) // without the bond there would be a loop
+	if !stays {
+		plain = strings.Replace(plain, `"parse", "bond", "l2", "distribute"`, `"parse", "l2"`, 1)
+	}
 	b.write(t, plain+control)
 	b.start(t)
 	address(t, b.near, "10.9.0.1/24")
@@ -331,6 +369,36 @@ func TestBondComesAndGoes(t *testing.T) {
 		b.write(t, plain+control)
 		b.reload(t)
 		check(t, transfer(b.near, far, there, 1<<20))
+	}
+	ping := exec.Command("ping", "-i", "0.002", "-W", "30", there.String())
+	var out strings.Builder
+	ping.Stdout = &out
+	check(t, b.near.NS.Start(ping))
+	answered := func() uint64 { return b.Report().Ports[0].Received }
+	dropped := func() (n uint64) {
+		r := b.Report()
+		for _, m := range []map[string]uint64{r.Dropped, r.Copies.Dropped} {
+			for _, k := range m {
+				n += k
+			}
+		}
+		return n
+	}
+	times, droppedBefore := 20, dropped()
+	for range times {
+		for _, text := range []string{string(with), plain + control} {
+			b.write(t, text)
+			b.reload(t)
+			before := answered()
+			b.await(t, "pings go on", func() bool { return answered() > before+20 })
+		}
+	}
+	check(t, ping.Process.Signal(os.Interrupt))
+	_ = ping.Wait()
+	n, last := pingsOf(t, out.String())
+	fmt.Printf("a bond of which a member carries pings comes and goes %d times, its stages stay %t: %d of %d pings lost; dropped %v\n", times, stays, last-n, last, b.Report().Dropped)
+	if lost := uint64(last - n); n == 0 || lost > dropped()-droppedBefore {
+		t.Errorf("%d pings are answered, and %d lost, of which %d were counted", n, lost, dropped()-droppedBefore)
 	}
 	b.stopBond(t)
 }
