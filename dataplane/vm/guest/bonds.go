@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -171,6 +172,10 @@ func (r *running) bonds(ctx context.Context) (text string, err error) {
 	if text, err = r.tcp(ctx, from, to, r.row.Bytes/4); err != nil {
 		return "", err
 	}
+	if err := r.bondComes(ctx); err != nil {
+		return "", err
+	}
+	text += fmt.Sprintf("; %d times gone and come by reload", bondReloads)
 	if err := r.bothNumbered(ctx); err != nil {
 		return "", err
 	}
@@ -225,4 +230,53 @@ func (r *running) bonds(ctx context.Context) (text string, err error) {
 		return "", err
 	}
 	return text, r.bothNumbered(ctx)
+}
+
+// bondReloads is how often bondComes takes the bond away and brings it back.
+const bondReloads = 2
+
+// bondComes takes the bond and its stages out of the switch that runs and brings them back, so that Linux has lost its partner and finds it anew. Meanwhile the
+// members are ports of the bridge.
+func (r *running) bondComes(ctx context.Context) error {
+	from, to := r.bondEnds()
+	plain := bondSwitch
+	plain.graph, plain.stages = `"parse", "l2"`, ""
+	for i := range bondReloads {
+		if err := r.reload(&plain); err != nil {
+			return err
+		}
+		if out, err := weir("ctl", "--socket", bondSwitch.socket(), "show", "bonds"); err == nil {
+			return fmt.Errorf("there are bonds still: %s", out)
+		}
+		if err := r.settle(ctx); err != nil {
+			return err
+		}
+		if err := r.reload(&bondSwitch); err != nil {
+			return err
+		}
+		if err := r.awaitLinks(ctx, 2); err != nil {
+			return err
+		}
+		if err := ping(ctx, from, to, pingSizes...); err != nil {
+			return err
+		}
+		text, err := r.tcp(ctx, from, to, r.row.Bytes/16)
+		if err != nil {
+			return fmt.Errorf("by the bond that came %d times: %w", i+1, err)
+		}
+		fmt.Printf("guest: the bond went and came, both sides have two links: %s\n", text)
+	}
+	return nil
+}
+
+// reload has the switch of a configuration run another one.
+func (r *running) reload(f *switchFile) error {
+	path := "/run/" + f.name + ".toml"
+	if err := os.WriteFile(path, []byte(f.text(r.row, r.jumbo)), 0o600); err != nil {
+		return err
+	}
+	if out, err := weir("ctl", "--socket", f.socket(), "reload", path); err != nil {
+		return fmt.Errorf("reload: %w: %s", err, out)
+	}
+	return nil
 }
