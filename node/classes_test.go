@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -97,7 +98,12 @@ func newClassBed(t *testing.T) *classBed {
 		return err
 	}))
 	t.Cleanup(func() { c.from.Close() })
-	check(t, c.from.SetReadBuffer(1<<20)) // all that waits in the switch fits, if the test is held up
+	raw, err := c.from.SyscallConn()
+	check(t, err)
+	check(t, raw.Control(func(fd uintptr) { // all that waits in the switch fits, if the test is held up: a packet is charged with pages
+		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20)
+	}))
+	check(t, err)
 	return c
 }
 
@@ -132,15 +138,24 @@ func (c *classBed) receive(patience time.Duration) (a arrived, ok bool) {
 	return arrived{int(buf[0]), binary.BigEndian.Uint32(buf[1:]), binary.BigEndian.Uint32(buf[5:])}, true
 }
 
-// overload has packets arrive until there are n. For each that does two of those with weights are sent, so that both
-// classes always wait; and for each twenty, a strict one.
+// overload has packets arrive until n of them left while both classes with weights waited. For each that arrives one of either is sent, so that both
+// wait unless the test is held up; and for each twenty, a strict one.
 func (c *classBed) overload(n int) (all []arrived) {
 	c.t.Helper()
 	for range 80 {
 		c.send(bulk)
 		c.send(best)
 	}
-	for silent := 0; len(all) < n; {
+	for silent, checked := 0, 0; ; {
+		if len(all) >= checked+n/4 {
+			checked = len(all)
+			if got := weighted(all); got[bulk]+got[best] >= n {
+				return all
+			}
+			if len(all) > 50*n {
+				c.t.Fatalf("of %d packets, those that left while both classes waited are %v", len(all), weighted(all))
+			}
+		}
 		a, ok := c.receive(200 * time.Millisecond)
 		if !ok { // a change of the port's costs what waits there
 			if silent++; silent == 300 {
@@ -160,15 +175,31 @@ func (c *classBed) overload(n int) (all []arrived) {
 			c.send(voice)
 		}
 	}
-	return all
 }
 
-// share is how many packets of bulk came for each of best, without the first, which came before both waited.
-func share(all []arrived) float64 {
-	var n [3]int
-	for _, a := range all[200:] {
-		n[a.class]++
+// weighted counts the packets that left while both classes with weights waited, by class. A packet waited as another one left if it was sent before
+// one that left no later than that, and came itself afterwards: the switch takes packets in the order in which they are sent, and strict ones, which leave at once,
+// show what it has taken.
+func weighted(all []arrived) (n [3]int) {
+	next := [3]uint32{math.MaxUint32, math.MaxUint32, math.MaxUint32} // order of the first packet of a class that came afterwards
+	waiting := make([][3]uint32, len(all))
+	for i, a := range slices.Backward(all) {
+		waiting[i] = next
+		next[a.class] = a.order
 	}
+	taken := uint32(0)
+	for i, a := range all {
+		taken = max(taken, a.order)
+		if waits := waiting[i]; waits[bulk] < taken && waits[best] < taken {
+			n[a.class]++
+		}
+	}
+	return n
+}
+
+// share is how many packets of bulk left for each of best, while both waited.
+func share(all []arrived) float64 {
+	n := weighted(all)
 	return float64(n[bulk]) / float64(n[best])
 }
 
@@ -219,7 +250,7 @@ func TestClasses(t *testing.T) {
 	slices.Sort(overtook)
 	middle := overtook[len(overtook)/2]
 	t.Logf("%d of %d, %d of %d and %d of %d packets came; bulk had %.3f of best's; a strict packet overtook %d, %d, %d", came[voice], c.sent[voice], came[bulk], c.sent[bulk],
-		came[best], c.sent[best], share(all[:3000]), overtook[0], middle, overtook[len(overtook)-1])
+		came[best], c.sent[best], share(all), overtook[0], middle, overtook[len(overtook)-1])
 	if came[voice] != c.sent[voice] || len(overtook) < 100 {
 		t.Errorf("%d of %d strict packets came", came[voice], c.sent[voice])
 	}
