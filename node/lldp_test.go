@@ -60,8 +60,12 @@ func TestLLDPD(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	check(t, os.Chmod(dir, 0o755))
 	socket := filepath.Join(dir, "lldpd.sock")
+	// lldpd begins paused, and starts a client that reads this file and has it resume. Another client at that time would pause it again for good: each writes the
+	// whole configuration back that it has read.
+	settings := filepath.Join(dir, "lldpd.conf")
+	check(t, os.WriteFile(settings, []byte("configure lldp tx-interval 1\n"), 0o644))
 	far := b.hosts[0]
-	daemon := exec.Command("lldpd", "-d", "-u", socket, "-I", far.Interface, "-C", far.Interface, "-p", filepath.Join(dir, "pid"), "-S", "the far end")
+	daemon := exec.Command("lldpd", "-d", "-O", settings, "-u", socket, "-I", far.Interface, "-C", far.Interface, "-p", filepath.Join(dir, "pid"), "-S", "the far end")
 	said := &bytes.Buffer{}
 	daemon.Stderr = said
 	if err := far.NS.Start(daemon); err != nil {
@@ -82,9 +86,6 @@ func TestLLDPD(t *testing.T) {
 			}
 		}
 	}
-	until("lldpd is configured", func() bool { // once: each time its next frame is put off
-		return exec.Command("lldpcli", "-u", socket, "configure", "lldp", "tx-interval", "1").Run() == nil
-	})
 	var heard *api.LldpNeighbour
 	until("the switch hears of lldpd", func() bool {
 		r, ok := b.Lldp()
