@@ -118,8 +118,8 @@ func TestPrepare(t *testing.T) {
 			`~ stages.acl.rule[0].dst_port = "443", was "80"`, "- stages.policer = {}",
 			`+ stages.disketch = {epoch_bits = 30, fragment = [{kind = "countsketch", key = "5-tuple", prefix4 = 32, prefix6 = 128, unit = "packets", memory = 131072, hops = 5, candidates = 256}]}`,
 			`+ stages.oblivious = {kind = "nwps", unit = "bytes", size = 10000, gamma = 0.25, epoch_bits = 30, key = "5-tuple", prefix4 = 32, prefix6 = 128}`}, nil},
-		{"stages that cannot come", []string{`"parse",`, `"parse", "bond",`, `"mirror"`, `"mirror", "distribute"`}, nil,
-			[]string{`switch.graph[1]: stage "bond" cannot come while the switch runs: restart it`, `switch.graph[6]: stage "distribute" cannot come while the switch runs: restart it`}},
+		{"stages that come in a pair", []string{`"parse",`, `"parse", "bond",`, `"mirror"`, `"mirror", "distribute"`}, []string{
+			`~ switch.graph = ["parse", "bond", "policer", "acl", "l3", "mirror", "distribute"], was ["parse", "policer", "acl", "l3", "mirror"]`, "+ stages.bond = {}", "+ stages.distribute = {}"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			old, next := parsed(t, changeable), parsed(t, strings.NewReplacer(tt.edit...).Replace(changeable))

@@ -97,8 +97,9 @@ func (r *running) bondEnds() (from, to lab.Stack) {
 	return lab.Stack{Namespace: r.hosts[0].Namespace, Address: bondAddresses[0].Addr()}, lab.Stack{Namespace: r.hosts[1].Namespace, Address: bondAddresses[1].Addr()}
 }
 
-// linksOf is how many links each side's bond has.
+// linksOf is how many links each side's bond has. While Linux finds its partner anew, its NICs may be of two aggregators, of which it uses one.
 func (r *running) linksOf() (linux, ours int, err error) {
+	aggregators := map[uint16]int{}
 	for _, name := range []string{hostInterface, secondNIC} {
 		link, err := r.hosts[1].Link(name)
 		if err != nil {
@@ -106,7 +107,8 @@ func (r *running) linksOf() (linux, ours int, err error) {
 		}
 		const distributing = 1 << 5 // IEEE 802.1AX-2014, 6.4.2.3
 		if b, ok := link.Attrs().Slave.(*netlink.BondSlave); ok && b.AdActorOperPortState&distributing != 0 {
-			linux++
+			aggregators[b.AggregatorId]++
+			linux = max(linux, aggregators[b.AggregatorId])
 		}
 	}
 	out, err := weir("ctl", "--socket", bondSwitch.socket(), "show", "bonds", "--json")
