@@ -359,6 +359,43 @@ func TestHashes(t *testing.T) {
 	}
 }
 
+// testFarewell: a bond that goes, or goes with the stage, has its partner stop at once.
+func testFarewell(t *testing.T, x *bed, ports map[uint16]*lacp.Port) {
+	t.Helper()
+	said := func(what string, known bool) {
+		t.Helper()
+		for _, m := range []uint16{eth1, eth3} {
+			if n := len(x.sent[m]); n != 1 {
+				t.Fatalf("%s: %d frames at %d", what, n, m)
+			}
+			pdu, ok := lacp.Decode(x.sent[m][0][14:])
+			if !ok || pdu.Actor.State&(lacp.Aggregation|lacp.Synchronization|lacp.Collecting|lacp.Distributing) != 0 || known && pdu.Partner.System != ports[m].Actor.System {
+				t.Errorf("%s: %v", what, pdu)
+			}
+		}
+		clear(x.sent)
+	}
+	with := x.ports
+	x.pass(0)
+	clear(x.sent)
+	x.ports = slices.Clone(with)
+	for i := range x.ports {
+		p := &x.ports[i]
+		p.Name, p.Member, p.Of, p.Bond = p.Device(), "", 0, pipeline.Bond{}
+	}
+	x.m.FollowPorts(x.ports)
+	x.pass(0)
+	said("the bond goes", true)
+	x.pass(0)
+	if len(x.sent) != 0 {
+		t.Errorf("a bond that went sends %v", x.sent)
+	}
+	x.ports = with
+	x.m.FollowPorts(x.ports)
+	x.m.Leave()
+	said("the stage goes, before it has heard of a partner", false)
+}
+
 // TestLACP: a bond has the members on which a partner agrees, and PDUs end at the switch, whatever they are.
 func TestLACP(t *testing.T) {
 	x := newBed(t, pipeline.Bond{Mode: pipeline.LACP, SystemPriority: 0x8000, Fast: true})
@@ -441,6 +478,8 @@ func TestLACP(t *testing.T) {
 	if why := x.pdu(eth1, oam); why != 0 {
 		t.Errorf("OAM: %v", why)
 	}
+	speak(3 * lacp.AggregateWait)
+	testFarewell(t, x, ports)
 }
 
 // pdu has a frame of the slow protocols arrive.

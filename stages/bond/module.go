@@ -27,7 +27,8 @@ type Module struct {
 	mu     sync.Mutex // guards what follows
 	ports  []pipeline.Port
 	groups []*group
-	id     uint32 // the switch's
+	gone   []originated // the last LACPDUs of bonds that went
+	id     uint32       // the switch's
 	clock  func() time.Time
 }
 
@@ -109,7 +110,37 @@ func (m *Module) FollowPorts(ports []pipeline.Port) {
 		}
 		m.groups = append(m.groups, g)
 	}
+	for _, g := range before {
+		if !slices.Contains(m.groups, g) {
+			m.gone = g.farewell(m.gone)
+		}
+	}
 	m.update()
+}
+
+// Leave implements pipeline.Leaver.
+func (m *Module) Leave() {
+	m.mu.Lock()
+	out := m.gone
+	for _, g := range m.groups {
+		out = g.farewell(out)
+	}
+	m.gone, m.groups = nil, nil
+	m.mu.Unlock()
+	m.originate(out)
+}
+
+// farewell has partners of a bond that goes stop sending by its members.
+func (g *group) farewell(out []originated) []originated {
+	for _, one := range g.members {
+		if one.lacp == nil {
+			continue
+		}
+		if pdu := one.lacp.Farewell(); pdu != nil {
+			out = append(out, originated{one.port, [][]byte{one.frame(pdu)}})
+		}
+	}
+	return out
 }
 
 // systemOf is the switch as the partner of a bond knows it.
@@ -298,7 +329,8 @@ func (m *Module) Run(stop <-chan struct{}) {
 func (m *Module) step() {
 	m.mu.Lock()
 	now, late := m.clock(), false
-	var out []originated
+	out := m.gone
+	m.gone = nil
 	m.receive(now, &out)
 	for _, g := range m.groups {
 		late = late || g.former != nil && !now.Before(g.until)
@@ -309,6 +341,10 @@ func (m *Module) step() {
 	}
 	out = append(out, m.announcements()...)
 	m.mu.Unlock()
+	m.originate(out)
+}
+
+func (m *Module) originate(out []originated) {
 	for _, o := range out {
 		if m.send != nil {
 			m.send(o.port, o.frames...)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -203,6 +204,31 @@ func TestConverge(t *testing.T) {
 	r.cables[0].cut = false
 	r.run(SlowPeriodic + 3*AggregateWait)
 	r.want(t, "it is mended", "0 1 2")
+}
+
+// TestFarewell: a partner leaves a port at once that has said farewell, and no other one; it takes the port again when that begins anew.
+func TestFarewell(t *testing.T) {
+	r := newRig(3)
+	r.run(3 * AggregateWait)
+	r.want(t, "at the beginning", "0 1 2")
+	c := r.cables[1]
+	c.b.Receive(c.a.Farewell(), r.now)
+	r.b.Step(r.now)
+	if c.b.Active() || c.b.Takes() || !r.cables[0].b.Active() || !r.cables[2].b.Active() {
+		t.Errorf("after a farewell at cable 1: %v %v %v", r.cables[0].b.Mux, c.b.Mux, r.cables[2].b.Mux)
+	}
+	c.a.SetUp(false, r.now)
+	if c.a.Farewell() != nil {
+		t.Error("a port without a link says farewell")
+	}
+	at := slices.Index(r.a.Ports, c.a)
+	ports := r.a.Ports
+	r.a.Ports = nil
+	c.a = r.a.Add(2)
+	c.a.SetUp(true, r.now)
+	ports[at], r.a.Ports = c.a, ports
+	r.run(3 * AggregateWait)
+	r.want(t, "the port is there anew", "0 1 2")
 }
 
 // TestOneWay: of a cable that carries LACPDUs in one direction alone, neither end is used once the silent direction has timed out.

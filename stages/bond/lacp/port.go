@@ -366,6 +366,17 @@ func (p *Port) transmit(now time.Time) []byte {
 	return (&PDU{p.Actor, p.Partner}).Append(nil)
 }
 
+// Farewell is the last LACPDU of a port that is taken out of its aggregator, nil while its link is down. To the partner the port is an individual one from then on, which it
+// stops using at once (update_Selected, 6.4.9), where it would wait for LACPDUs that are missing. The port is not of use any more.
+func (p *Port) Farewell() []byte {
+	if !p.up {
+		return nil
+	}
+	p.Actor.State &^= Aggregation | Synchronization | Collecting | Distributing
+	p.Sent++
+	return (&PDU{p.Actor, p.Partner}).Append(nil)
+}
+
 // Active reports whether packets leave by a port.
 func (p *Port) Active() bool { return p.Mux == MuxDistributing }
 
