@@ -62,6 +62,8 @@ type Options struct {
 	// TakeOver has the node take a running switch over from another process, which ends then. New prepares that while the other one forwards, and
 	// Run does it; what fails by then leaves the other process as it was.
 	TakeOver bool
+	// Service is what supervises the process, nil for nothing. A process of the same service alone may take the switch over then.
+	Service *Service
 	// NoControl opens no control socket, TLS or metrics listener: only the program itself
 	// reads and changes the node.
 	NoControl bool
@@ -88,6 +90,7 @@ type Node struct {
 	takeovers       net.Listener   // nil: no process can take the switch over
 	taking          *taking        // nil: nothing is taken over
 	leaving         *handover.Conn // to the process that has taken the switch over, else nil
+	leavingErr      error          // why that may not go on
 	takeoversFailed atomic.Uint64
 	blocked         atomic.Int64 // nanoseconds in which no process forwarded when this one took over, 0 if it did not
 

@@ -72,7 +72,8 @@ func takeoverSocket(control string) string { return strings.TrimSuffix(control, 
 type hello struct {
 	Version string `json:"version"` // of the program, for the log
 	Process int    `json:"process"`
-	Name    string `json:"name"` // of the switch
+	Name    string `json:"name"`    // of the switch
+	Service string `json:"service"` // Service.Name, or empty
 }
 
 type offer struct {
@@ -81,9 +82,10 @@ type offer struct {
 	Config    string `json:"config"` // in force, as TOML
 	Frames    int    `json:"frames"`
 	FrameSize int    `json:"frame_size"`
-	Ports     int    `json:"ports"`  // how many messages follow
-	Shared    int    `json:"shared"` // behind these
-	Stages    int    `json:"stages"` // and behind these
+	Ports     int    `json:"ports"`   // how many messages follow
+	Shared    int    `json:"shared"`  // behind these
+	Stages    int    `json:"stages"`  // and behind these
+	Service   string `json:"service"` // Service.Name, which this process passes on, or empty
 }
 
 type queueState struct {
@@ -189,6 +191,9 @@ func (n *Node) give(conn *handover.Conn, peer socket.Peer) error {
 	if h.Name != n.config.Switch.Name {
 		return fmt.Errorf("this is switch %s, and not %s", n.config.Switch.Name, h.Name)
 	}
+	if err := n.options.Service.admits(h.Process, h.Service); err != nil {
+		return err
+	}
 	n.log.Info("takeover begins", zap.Int("process", h.Process), zap.String("version", h.Version))
 	// No change of the configuration from here on.
 	n.changing.Lock()
@@ -222,8 +227,10 @@ func (n *Node) give(conn *handover.Conn, peer socket.Peer) error {
 	if m, err = conn.Receive(kindForwarding); err != nil {
 		// It had the queues.
 		n.log.Error("the process that took the switch over did not say that it forwards: this one ends", zap.Error(err))
+		n.leavingErr = fmt.Errorf("the process that took the switch over did not say that it forwards: %w", err)
 	} else {
 		m.Close()
+		n.leavingErr = n.passOn(peer.PID)
 	}
 	n.log.Info("taken over", zap.Int("by process", h.Process), zap.Duration("blocked", time.Since(begun)))
 	n.leaving = conn // before the workers end, for which Run waits
@@ -253,6 +260,7 @@ func (n *Node) sendOffer(conn *handover.Conn) error {
 	if err := conn.Send(kindOffer, offer{
 		Version: Version().Version, Process: os.Getpid(), Config: n.inForce.Load().text,
 		Frames: n.pool.Frames(), FrameSize: n.pool.FrameSize(), Ports: len(ports), Shared: len(handed), Stages: len(stateful),
+		Service: n.options.Service.name(),
 	}, nil, n.pool.File()); err != nil {
 		return err
 	}
@@ -351,7 +359,7 @@ func (n *Node) sendState(conn *handover.Conn, rest resting) error {
 // left ends the connection to the process that has taken the switch over, once that may open the spool and control.
 func (n *Node) left() error {
 	_ = n.leaving.SetDeadline(time.Now().Add(leaveLimit))
-	return errors.Join(n.leaving.Send(kindLeft, nil, nil), n.leaving.Close())
+	return errors.Join(n.leavingErr, n.leaving.Send(kindLeft, nil, nil), n.leaving.Close())
 }
 
 // taking is the new process's side.
@@ -383,7 +391,7 @@ func (n *Node) take() (_ *taking, err error) {
 		return nil, fmt.Errorf("no permission: process %d, which has %s, is of user %d, and not root's or this one's", peer.PID, path, peer.UID)
 	}
 	_ = t.conn.SetDeadline(time.Now().Add(prepareLimit))
-	if err := t.conn.Send(kindHello, hello{Version: Version().Version, Process: os.Getpid(), Name: n.config.Switch.Name}, nil); err != nil {
+	if err := t.conn.Send(kindHello, hello{Version: Version().Version, Process: os.Getpid(), Name: n.config.Switch.Name, Service: n.options.Service.name()}, nil); err != nil {
 		return nil, t.because(err)
 	}
 	m, err := t.conn.Receive(kindOffer)
@@ -392,6 +400,9 @@ func (n *Node) take() (_ *taking, err error) {
 	}
 	defer m.Close()
 	if err := m.Decode(&t.offer); err != nil {
+		return nil, err
+	}
+	if err := n.options.Service.succeeds(t.offer.Process, t.offer.Service); err != nil {
 		return nil, err
 	}
 	if len(m.Files) != 1 {
