@@ -30,6 +30,8 @@ type switchOptions struct {
 	report string
 	// takeOver the running switch of the configuration's name.
 	takeOver bool
+	// reload it, or take it over if its program was replaced.
+	reload bool
 }
 
 func newSwitchCommand() *cobra.Command {
@@ -54,6 +56,11 @@ it tells what their ports would be granted. --dump prints the configuration with
 from its process, while packets flow; what fails leaves that process as it was
 (docs/upgrade.md).
 
+--reload is what ExecReload= of a systemd service runs: the running switch of the
+configuration's control socket reads its file again, as by "weir ctl reload". If its
+program was replaced meanwhile, as by an upgrade, and control.takeover is set, a new
+process takes the switch over with the file, and is the service's main process then.
+
 When the switch forwards, it writes the line "ready" to the descriptor that the
 environment names in ` + readyVariable + `, and notifies systemd where that started it.
 
@@ -63,7 +70,7 @@ not add up or frames are lost; 2 if the switch could not be set up.`,
   weir switch -c config/patch.toml --report json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runSwitch(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runSwitch(cmd, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
@@ -73,12 +80,16 @@ not add up or frames are lost; 2 if the switch could not be set up.`,
 	f.BoolVar(&o.dump, "dump", false, "print the complete configuration and exit")
 	f.StringVar(&o.report, "report", "text", "what to print at the end: text, json or none")
 	f.BoolVar(&o.takeOver, "takeover", false, "take the running switch over from its process, while packets flow")
+	f.BoolVar(&o.reload, "reload", false, "have the running switch read its file again, or take it over if its program was replaced: ExecReload= of a service")
+	for _, other := range []string{"check", "dump", "takeover"} {
+		cmd.MarkFlagsMutuallyExclusive("reload", other)
+	}
 	_ = cmd.MarkFlagRequired("config")
 	return cmd
 }
 
 // runSwitch is the command, top to bottom.
-func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) error {
+func runSwitch(cmd *cobra.Command, o switchOptions, stdout, stderr io.Writer) error {
 	printReport, err := reportPrinter(o.report)
 	if err != nil {
 		return usageError(err)
@@ -120,6 +131,10 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 		}
 		return errors.Join(err, printPortPlans(stdout, c))
 	}
+	if o.reload {
+		return reloadSwitch(cmd, o, c)
+	}
+	ctx := cmd.Context()
 	log, level, err := newLogger(c.Log, stderr)
 	if err != nil {
 		return usageError(err)
@@ -132,9 +147,13 @@ func runSwitch(ctx context.Context, o switchOptions, stdout, stderr io.Writer) e
 	if err != nil {
 		return usageError(err)
 	}
+	service, err := notifier.service()
+	if err != nil {
+		return err
+	}
 	stopNotes := func() bool { return true }
 	var n *node.Node
-	n, err = node.New(c, node.Options{Log: log, Level: &level, File: o.config, TakeOver: o.takeOver, Ready: func() error {
+	n, err = node.New(c, node.Options{Log: log, Level: &level, File: o.config, TakeOver: o.takeOver, Service: service, Ready: func() error {
 		if nice, err := n.Favour(); err != nil {
 			log.Warn("workers do not go first on cores that they share", zap.Error(err))
 		} else {

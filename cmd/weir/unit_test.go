@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -90,8 +91,11 @@ func TestUnitSuffices(t *testing.T) {
 			}
 			p := b.start(t, b.config(t, "s1", edit...), testUnit+"=../../dist/weir@.service")
 			b.exchange(t, 10)
-			for _, args := range [][]string{{"set", "port", "down", "p0"}, {"set", "port", "up", "p0"}, {"reload"}} {
-				if status, _, stderr := weir(append([]string{"ctl", "--socket", b.socket("s1")}, args...)...); status != 0 {
+			for _, args := range [][]string{
+				{"ctl", "--socket", b.socket("s1"), "set", "port", "down", "p0"}, {"ctl", "--socket", b.socket("s1"), "set", "port", "up", "p0"},
+				{"switch", "-c", filepath.Join(b.dir, "s1.toml"), "--reload"},
+			} {
+				if status, _, stderr := weir(args...); status != 0 {
 					t.Fatalf("%v: status %d: %s", args, status, stderr)
 				}
 			}
