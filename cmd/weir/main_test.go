@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(testPoor) == "1" {
 		becomePoor()
 	}
+	if dir := os.Getenv(testSystemd); dir != "" {
+		becomeSystemd(dir)
+	}
 	if unit := os.Getenv(testUnit); unit != "" {
 		becomeUnit(unit)
 	}
