@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -17,13 +16,12 @@ import (
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
-	"github.com/weirswitch/weir/internal/socket"
 )
 
 // reloadSwitch is the ExecReload= of a service: the running switch reads its file again, or, if it can be taken over and its program on disk was
 // replaced, a process of this program takes it over with the file.
 func reloadSwitch(cmd *cobra.Command, o switchOptions, c *config.Config) error {
-	main, replaced, err := runningProgram(c.Control.Socket)
+	main, replaced, err := control.ProcessAt(c.Control.Socket)
 	if err != nil {
 		return fmt.Errorf("reload the switch of %s: %w", o.config, err)
 	}
@@ -37,28 +35,6 @@ func reloadSwitch(cmd *cobra.Command, o switchOptions, c *config.Config) error {
 	return ctl.change(cmd, false, func(ctx context.Context, c *control.Client) (*api.ChangeResponse, error) {
 		return c.Reload(ctx, &api.ReloadRequest{})
 	})
-}
-
-// runningProgram finds the process that serves a control socket, and whether its program is another file than this one's: a package manager puts the new
-// program in the place of the old one, which keeps its inode as long as it runs.
-func runningProgram(path string) (process int, replaced bool, err error) {
-	c, err := net.Dial("unix", path)
-	if err != nil {
-		return 0, false, fmt.Errorf("no switch answers at control.socket: %w: start it", err)
-	}
-	process = socket.PeerOf(c).PID
-	if err := c.Close(); err != nil {
-		return 0, false, err
-	}
-	theirs, err := os.Stat(fmt.Sprintf("/proc/%d/exe", process))
-	if err != nil {
-		return 0, false, fmt.Errorf("which program its process runs cannot be seen: %w: run this as root, beside the switch", err)
-	}
-	ours, err := os.Stat("/proc/self/exe")
-	if err != nil {
-		return 0, false, err
-	}
-	return process, !os.SameFile(theirs, ours), nil
 }
 
 // succeed starts a process that takes the switch over from the service's main one, and waits until it forwards: then it is the main one. This process ends before it, as

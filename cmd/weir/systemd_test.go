@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -53,8 +51,8 @@ func skipSystemd(t *testing.T, err error) {
 // groupPrefix begins the names of the control groups of these tests.
 const groupPrefix = "weir-test-"
 
-// newGroup makes a control group for a systemd, and removes it when the test ends. Groups of test runs that were killed go first: each run holds a lock of its
-// own as long as it lives.
+// newGroup makes a control group for a systemd, and removes it when the test ends. Groups of test runs that were killed go first: a run holds the lock of its group as
+// long as it lives.
 func newGroup(t *testing.T) *os.File {
 	t.Helper()
 	root := t.TempDir()
@@ -171,7 +169,7 @@ func startSystemd(t *testing.T, b *testbed, units map[string]string) *systemd {
 	return s
 }
 
-// becomeSystemd makes the folders of a systemd, and becomes it. This process is in a control group of its own.
+// becomeSystemd makes the folders of a systemd, and becomes it. This process is in the control group that is to be its root.
 func becomeSystemd(dir string) {
 	runtime.LockOSThread() // it is this thread whose namespaces the program has
 	err := prepareSystemd(dir)
@@ -278,6 +276,11 @@ type switchUnit struct {
 // startService starts the switch of a configuration by systemd, with weir in two builds, and the first of them installed. edit is as of config.
 func startService(t *testing.T, b *testbed, edit ...string) *switchUnit {
 	t.Helper()
+	text, err := os.ReadFile("../../dist/weir@.service")
+	must(t, err)
+	// Where it is installed, as make install does.
+	unit := strings.NewReplacer("/usr/bin/weir", "/mnt/bin/weir", "/etc/weir/", "/mnt/").Replace(string(text))
+	v := &switchUnit{systemd: startSystemd(t, b, map[string]string{"weir@.service": unit}), b: b, unit: "weir@s1.service"}
 	must(t, os.Mkdir(filepath.Join(b.dir, "bin"), 0o755))
 	for _, version := range []string{"9.0.1", "9.0.2"} {
 		build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-X github.com/weirswitch/weir/internal/buildinfo.release="+version,
@@ -287,11 +290,6 @@ func startService(t *testing.T, b *testbed, edit ...string) *switchUnit {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	text, err := os.ReadFile("../../dist/weir@.service")
-	must(t, err)
-	// Where it is installed, as make install does.
-	unit := strings.NewReplacer("/usr/bin/weir", "/mnt/bin/weir", "/etc/weir/", "/mnt/").Replace(string(text))
-	v := &switchUnit{systemd: startSystemd(t, b, map[string]string{"weir@.service": unit}), b: b, unit: "weir@s1.service"}
 	v.install(t, "weir-9.0.1")
 	v.config(t, edit...)
 	v.must(t, "systemctl", "start", v.unit)
@@ -340,42 +338,6 @@ func (v *switchUnit) sandbox(t *testing.T, pid int) (lines []string) {
 		}
 	}
 	return lines
-}
-
-// TestPassOn: the service is passed on once systemd has read the note of it.
-func TestPassOn(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "notify")
-	systemd, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	must(t, err)
-	defer systemd.Close()
-	t.Setenv(notifyVariable, path)
-	passed := make(chan error, 1)
-	go func() { passed <- new(readiness).passOn(77) }()
-	buf, rights := make([]byte, 100), make([]byte, 100)
-	must(t, systemd.SetReadDeadline(time.Now().Add(time.Minute)))
-	n, _, _, _, err := systemd.ReadMsgUnix(buf, rights)
-	if err != nil || string(buf[:n]) != "MAINPID=77" {
-		t.Fatalf("got %q, %v", buf[:n], err)
-	}
-	n, rn, _, _, err := systemd.ReadMsgUnix(buf, rights)
-	if err != nil || string(buf[:n]) != "BARRIER=1" {
-		t.Fatalf("got %q, %v", buf[:n], err)
-	}
-	messages, err := unix.ParseSocketControlMessage(rights[:rn])
-	must(t, err)
-	fds, err := unix.ParseUnixRights(&messages[0])
-	must(t, err)
-	select {
-	case err := <-passed:
-		t.Errorf("it does not wait for systemd: %v", err)
-	default:
-	}
-	must(t, unix.Close(fds[0]))
-	must(t, <-passed)
-	must(t, systemd.Close())
-	if err := new(readiness).passOn(77); err == nil {
-		t.Error("a note that none takes succeeds")
-	}
 }
 
 // TestSystemdUpgrade: after its program was replaced, "systemctl reload" has a new process take the switch over, many times, while numbered packets and TCP
