@@ -83,6 +83,9 @@ func (c *Cut) Total() int { return c.layout.Headers + c.left }
 // Size is the payload of a segment, in bytes.
 func (c *Cut) Size() int { return c.size }
 
+// Taken is how many segments Next has returned.
+func (c *Cut) Taken() int { return c.index }
+
 // Frame is the longest segment, in bytes.
 func (c *Cut) Frame() int { return c.layout.Headers + c.size }
 

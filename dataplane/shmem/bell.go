@@ -65,6 +65,9 @@ func (b *Bell) SetKick(fd int) error {
 	return b.add(fd)
 }
 
+// Kick returns the descriptor by which the peer notifies, which stays the bell's; -1 without.
+func (b *Bell) Kick() int { return b.kick }
+
 // Close closes all three.
 func (b *Bell) Close() {
 	_ = b.SetKick(-1)

@@ -73,10 +73,23 @@ func nameOf(fd int) string {
 const maxPassed = 253
 
 // ReceiveFiles reads once from a socket, with the descriptors that come along, which it appends to files, also if it fails: they are the caller's.
-// More than most are an error, and so is one that is neither memory nor an eventfd. Then only Part closes what came by the socket.
-func ReceiveFiles(c *net.UnixConn, b []byte, files []int, most int) (n int, _ []int, err error) {
+// More than most are an error, and so is one that is neither memory nor an eventfd. Then only Part closes what came by the socket. The caller has
+// the turn, also behind it, and reads with it alone. The end of the connection is io.EOF.
+func ReceiveFiles(c *net.UnixConn, t *Turn, b []byte, files []int, most int) (n int, _ []int, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, files, err
+	}
 	oob := make([]byte, unix.CmsgSpace(4*maxPassed))
-	n, oobn, _, _, err := c.ReadMsgUnix(b, oob)
+	oobn := 0
+	err = t.act(raw, func(fd int) (err error) {
+		n, oobn, _, _, err = unix.Recvmsg(fd, b, oob, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
+		return err
+	})
+	n, oobn = max(n, 0), max(oobn, 0)
+	if err == nil && n == 0 && oobn == 0 {
+		err = io.EOF
+	}
 	before := len(files)
 	if oobn != 0 {
 		controls, parseErr := unix.ParseSocketControlMessage(oob[:oobn])

@@ -41,15 +41,23 @@ type Device struct {
 	done   sync.WaitGroup
 	broken chan error // a worker found a ring broken; holds one
 
-	mu       sync.Mutex // guards what follows
-	listener *net.UnixListener
-	conn     *net.UnixConn
-	status   Status
+	// turn is had by the device's goroutines, but while they wait for the front-end.
+	turn     *shmem.Turn
+	listener *shmem.Listener // of a server
+	begin    sync.Once
+	entering bool // another process has the device still: see Adopt
 
-	// The session's, on its goroutine alone.
+	mu     sync.Mutex // guards what follows
+	conn   *net.UnixConn
+	status Status
+
+	// The session's: for who has the turn, or has frozen it.
 	mapped   mappings
 	features uint64
 	protocol uint64
+	tracked  int // rings that have a part of the tracking of buffers in flight
+	each     int // bytes of a part
+	message  *message
 }
 
 // The time between two tries to connect, in client mode, grows from the first to the last.
@@ -60,7 +68,24 @@ const (
 
 // New begins to listen or to connect. A front-end may come at any time later.
 func New(c Config) (*Device, error) {
-	d := &Device{config: c, stop: make(chan struct{}), broken: make(chan error, 1)}
+	d, err := makeDevice(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.Server {
+		if err := socket.RemoveStale(c.Socket); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+		if d.listener, err = shmem.Listen("unix", c.Socket); err != nil {
+			return nil, errors.Join(fmt.Errorf("listen for a virtual machine on %s: %w", c.Socket, err), d.Close())
+		}
+	}
+	d.Begin()
+	return d, nil
+}
+
+func makeDevice(c Config) (*Device, error) {
+	d := &Device{config: c, stop: make(chan struct{}), broken: make(chan error, 1), turn: shmem.NewTurn(), message: new(message)}
 	for i := range 2 * c.Queues {
 		v, err := newVring(d, i)
 		if err != nil {
@@ -68,20 +93,6 @@ func New(c Config) (*Device, error) {
 		}
 		d.vrings = append(d.vrings, v)
 	}
-	if !c.Server {
-		d.done.Go(d.runClient)
-		return d, nil
-	}
-	if err := socket.RemoveStale(c.Socket); err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: c.Socket, Net: "unix"})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("listen for a virtual machine on %s: %w", c.Socket, err), d.Close())
-	}
-	l.SetUnlinkOnClose(false) // Close does it
-	d.listener = l
-	d.done.Go(d.runServer)
 	return d, nil
 }
 
@@ -106,20 +117,30 @@ func (d *Device) Status() Status {
 	return s
 }
 
-// Close ends the connection and the rings. No worker uses these any more.
+// Close ends the connection and the rings. No worker uses these any more. What another process has of the device stays as it is.
 func (d *Device) Close() error {
 	close(d.stop)
+	theirs := d.entering || d.turn.Left()
 	d.mu.Lock()
 	var errs []error
 	if d.listener != nil {
-		_ = os.Remove(d.config.Socket)
+		if !theirs {
+			_ = os.Remove(d.config.Socket)
+		}
 		errs = append(errs, d.listener.SetDeadline(time.Now()))
 	}
-	if d.conn != nil {
+	if d.conn != nil && !theirs {
 		shmem.HangUp(d.conn)
 	}
 	d.mu.Unlock()
 	d.done.Wait()
+	if d.entering {
+		if d.conn != nil {
+			errs = append(errs, d.conn.Close())
+		}
+		d.message.close()
+		errs = append(errs, d.forget())
+	}
 	if d.listener != nil {
 		shmem.Part(d.listener, nil)
 	}
@@ -137,18 +158,33 @@ func (d *Device) fail(why error) {
 	}
 }
 
+func (d *Device) run() {
+	defer d.turn.Give()
+	if !d.turn.Take() {
+		return
+	}
+	if d.conn != nil { // of a front-end that another process has served
+		d.serve()
+	}
+	if d.config.Server {
+		d.runServer()
+	} else {
+		d.runClient()
+	}
+}
+
 func (d *Device) runServer() {
-	for {
-		c, err := d.listener.AcceptUnix()
-		if err != nil {
-			if d.stopped() {
-				return
-			}
+	for !d.stopped() {
+		c, err := d.listener.Accept(d.turn)
+		switch {
+		case err == nil:
+			d.welcome(c)
+			d.serve()
+		case d.stopped():
+		default:
 			d.note(fmt.Errorf("accept a virtual machine on %s: %w", d.config.Socket, err))
 			d.pause(lastWait)
-			continue
 		}
-		d.serve(c)
 	}
 }
 
@@ -162,24 +198,28 @@ func (d *Device) runClient() {
 			wait = min(2*wait, lastWait)
 			continue
 		}
-		d.serve(c)
+		d.welcome(c)
+		d.serve()
 		wait = firstWait
 		d.pause(wait)
 	}
 }
 
+// stopped reports whether the goroutine's work is done.
 func (d *Device) stopped() bool {
 	select {
 	case <-d.stop:
 		return true
 	default:
-		return false
+		return d.turn.Left()
 	}
 }
 
 func (d *Device) pause(t time.Duration) {
 	timer := time.NewTimer(t)
 	defer timer.Stop()
+	d.turn.Give()
+	defer d.turn.Take()
 	select {
 	case <-d.stop:
 	case <-timer.C:
@@ -192,8 +232,8 @@ func (d *Device) note(err error) {
 	d.status.Error = err.Error()
 }
 
-// serve speaks with one front-end until one of both ends it.
-func (d *Device) serve(c *net.UnixConn) {
+// welcome begins with a front-end that has connected.
+func (d *Device) welcome(c *net.UnixConn) {
 	select {
 	case <-d.broken: // of the one before
 	default:
@@ -206,32 +246,48 @@ func (d *Device) serve(c *net.UnixConn) {
 	if d.stopped() {
 		shmem.HangUp(c) // Close may have looked before
 	}
+}
+
+// serve speaks with the front-end until one of both ends it.
+func (d *Device) serve() {
+	c, m := d.conn, d.message
 	var why error
 	ended := make(chan struct{})
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
 		case why = <-d.broken:
-			shmem.HangUp(c)
+			if d.turn.Take() {
+				shmem.HangUp(c)
+			}
+			d.turn.Give()
 		case <-ended:
 		}
 	})
-	m := new(message)
 	err := d.converse(c, m)
-	close(ended)
-	watch.Wait()
-	shmem.HangUp(c)
-	err = errors.Join(why, err, d.forget())
+	left := d.turn.Left() // the connection is the other process's
 	d.mu.Lock()
 	d.status = Status{Connections: d.status.Connections}
-	if err != nil {
+	d.mu.Unlock()
+	if !left {
+		shmem.HangUp(c)
+	}
+	err = errors.Join(err, d.forget())
+	d.message = new(message)
+	close(ended)
+	d.turn.Give() // the other goroutine may wait for a device that is frozen
+	watch.Wait()
+	gone := shmem.Part(c, m.files)
+	d.mu.Lock()
+	if err = errors.Join(why, err); err != nil && !left {
 		d.status.Error = err.Error()
 	}
 	d.mu.Unlock()
 	select { // there is no next front-end before
-	case <-shmem.Part(c, m.files):
+	case <-gone:
 	case <-d.stop:
 	}
+	d.turn.Take()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.conn = nil
@@ -240,14 +296,14 @@ func (d *Device) serve(c *net.UnixConn) {
 // converse handles messages until the connection ends. The descriptors of the last one are left.
 func (d *Device) converse(c *net.UnixConn, m *message) error {
 	for {
-		err := m.read(c)
+		err := m.read(c, d.turn)
 		if err == nil {
 			err = d.handle(c, m)
 		}
 		switch {
 		case err == nil:
 			m.close()
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, io.EOF), errors.Is(err, shmem.ErrLeft):
 			return nil
 		default:
 			return fmt.Errorf("the front-end was dismissed: %w", err)
@@ -262,7 +318,7 @@ func (d *Device) forget() error {
 		v.reset()
 		v.gate.Unlock()
 	}
-	d.features, d.protocol = 0, 0
+	d.features, d.protocol, d.tracked, d.each = 0, 0, 0, 0
 	return d.remap(mappings{}, false)
 }
 

@@ -15,6 +15,8 @@ import (
 type mapping struct {
 	region virtio.Region // of the guest's memory, the bytes alone of others
 	pages  []byte        // whole pages, around the region
+	file   int           // a descriptor of the file, for another process to map it
+	offset uint64        // of the region in the file
 }
 
 // mappings are all that a device has mapped. They change only while no ring runs.
@@ -118,8 +120,15 @@ func mapFile(fd int, size, offset, limit uint64) (*mapping, error) {
 		return nil, fmt.Errorf("%d bytes: at most %d more are mapped of this front-end", size, limit)
 	}
 	part, whole, err := shmem.Map(fd, size, offset)
-	return &mapping{region: virtio.Region{Bytes: part}, pages: whole}, err
+	if err != nil {
+		return nil, err
+	}
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("copy a descriptor: %w", err), unix.Munmap(whole))
+	}
+	return &mapping{virtio.Region{Bytes: part}, whole, own, offset}, nil
 }
 
 // unmap gives the pages back. No ring may be in them any more.
-func (m *mapping) unmap() error { return unix.Munmap(m.pages) }
+func (m *mapping) unmap() error { return errors.Join(unix.Munmap(m.pages), unix.Close(m.file)) }

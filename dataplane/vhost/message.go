@@ -3,7 +3,6 @@ package vhost
 import (
 	"encoding/binary"
 	"fmt"
-	"io"
 	"net"
 
 	"golang.org/x/sys/unix"
@@ -71,20 +70,13 @@ type message struct {
 	flags   uint32
 	payload []byte
 	files   []int
+	have    int // bytes of buf that have come
 	buf     [headerSize + maxPayload]byte
 }
 
-// read reads one message. The front-end sends a message's descriptors with its first byte.
-func (m *message) read(c *net.UnixConn) error {
-	n, files, err := shmem.ReceiveFiles(c, m.buf[:headerSize], m.files[:0], maxRegions)
-	m.files = files
-	switch {
-	case err != nil:
-		return err
-	case n == 0:
-		return io.EOF
-	}
-	if err := m.readFull(c, m.buf[n:headerSize]); err != nil {
+// read reads one message, or the rest of one. The front-end sends a message's descriptors with its first byte. The caller has the turn.
+func (m *message) read(c *net.UnixConn, t *shmem.Turn) error {
+	if err := m.fill(c, t, headerSize); err != nil {
 		return err
 	}
 	m.request = request(binary.LittleEndian.Uint32(m.buf[0:]))
@@ -96,28 +88,32 @@ func (m *message) read(c *net.UnixConn) error {
 	if size > maxPayload {
 		return fmt.Errorf("request %d of %d bytes: at most %d are known", m.request, size, maxPayload)
 	}
-	m.payload = m.buf[headerSize : headerSize+size]
-	return m.readFull(c, m.payload)
+	if err := m.fill(c, t, headerSize+int(size)); err != nil {
+		return err
+	}
+	m.payload = m.buf[headerSize:m.have]
+	return nil
 }
 
-// readFull reads the rest of a message, with which no descriptors come.
-func (m *message) readFull(c *net.UnixConn, b []byte) error {
-	for len(b) != 0 {
-		n, files, err := shmem.ReceiveFiles(c, b, m.files, 0)
-		m.files = files
-		switch {
-		case err != nil:
-			return err
-		case n == 0:
-			return io.EOF
+// fill reads up to n bytes of the message in all.
+func (m *message) fill(c *net.UnixConn, t *shmem.Turn, n int) error {
+	for m.have < n {
+		most := 0
+		if m.have == 0 {
+			most = maxRegions
 		}
-		b = b[n:]
+		k, files, err := shmem.ReceiveFiles(c, t, m.buf[m.have:n], m.files, most)
+		m.files = files
+		m.have += k
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// close closes the descriptors that nobody took.
-func (m *message) close() { m.files = shmem.CloseFiles(m.files) }
+// close closes the descriptors that were not taken. The next message can be read.
+func (m *message) close() { m.files, m.have = shmem.CloseFiles(m.files), 0 }
 
 // takeFile returns the message's one descriptor.
 func (m *message) takeFile() (int, error) {

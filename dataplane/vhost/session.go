@@ -238,7 +238,7 @@ func (d *Device) setRing(v *Vring, m *message, value uint32) error {
 		return fmt.Errorf("request %d for ring %d while it runs", m.request, v.index)
 	}
 	if m.request == setVringBase {
-		v.layout.Base = value
+		v.layout.Base, v.layout.Cut = value, 0
 		return nil
 	}
 	if value == 0 || value > 1<<15 {
@@ -257,7 +257,7 @@ func (d *Device) getBase(c *net.UnixConn, m *message) error {
 	var base uint32
 	err = d.withRing(index, func(v *Vring) error {
 		v.stop()
-		base = v.layout.Base
+		base, v.layout.Cut = v.layout.Base, 0
 		_ = v.setKick(-1)
 		v.setCall(-1)
 		v.placed, v.started = false, false

@@ -111,13 +111,19 @@ func (d *Device) setInflight(m *message) error {
 	if err != nil {
 		return fmt.Errorf("the tracking of buffers in flight: %w", err)
 	}
+	d.track(mapped, rings, each)
+	return d.remap(mappings{d.mapped.regions, d.mapped.log, mapped}, false)
+}
+
+// track gives the first rings their parts of a mapping, of each bytes.
+func (d *Device) track(m *mapping, rings, each int) {
+	d.tracked, d.each = rings, each
 	for i, v := range d.vrings {
 		v.gate.Lock()
 		v.layout.Inflight = nil
 		if i < rings {
-			v.layout.Inflight = mapped.region.Bytes[i*each:][:each:each]
+			v.layout.Inflight = m.region.Bytes[i*each:][:each:each]
 		}
 		v.gate.Unlock()
 	}
-	return d.remap(mappings{d.mapped.regions, d.mapped.log, mapped}, false)
 }

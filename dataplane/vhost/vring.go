@@ -32,6 +32,9 @@ type Vring struct {
 	layout  virtio.Layout
 	placed  bool // layout has addresses
 	started bool // the front-end wants it to run, once there is memory
+	// Of a ring that another process has still: it runs there, and why it cannot go on here.
+	must bool
+	lost error
 }
 
 func newVring(d *Device, index int) (*Vring, error) {
@@ -145,7 +148,7 @@ func (v *Vring) newRing() (r *virtio.Ring, err error) {
 // stop ends the use of the ring and notes where it goes on; the caller holds the lock.
 func (v *Vring) stop() {
 	if v.ring != nil {
-		v.layout.Base = v.ring.Base()
+		v.layout.Base, v.layout.Cut = v.ring.Base(), v.ring.Cut()
 		v.ring = nil
 		v.changed()
 	}

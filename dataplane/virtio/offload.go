@@ -39,7 +39,7 @@ func (r *Ring) complete(dst []byte, start cursor) (n int, large bool) {
 			return 0, false
 		}
 		c.start, c.kind = start, h[1]
-		if r.Whole && want > len(dst) {
+		if r.Whole && want > len(dst) && r.skip == 0 {
 			c.whole = true
 			return 0, true
 		}

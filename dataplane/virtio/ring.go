@@ -49,6 +49,8 @@ type Layout struct {
 	// Base is where the ring goes on: for a split ring the available index; for a packed ring in bits 0 to 14 the next available
 	// descriptor and in bit 15 its wrap counter, and in bits 16 to 31 the same of the used one.
 	Base uint32
+	// Cut is how many segments of the large packet at Base were received already: it goes on behind them.
+	Cut int
 	// LogUsed is the guest's address under which writes to a split ring's used ring are marked in the memory's log,
 	// if Log; those to other parts of rings are marked where they are.
 	Log     bool
@@ -94,6 +96,7 @@ type Ring struct {
 	logAt, logEv uint64
 	track        tracking
 	cut          cut
+	skip         int      // segments of the next packet that were received by the ring before this one
 	header       [12]byte // of the packet that is put
 
 	plain bool    // a split ring whose common packets GetEach and PutEach serve
@@ -133,7 +136,7 @@ func NewRing(m *Memory, l Layout, faults *Faults) (*Ring, error) {
 	if l.Size < 1 || l.Size > maxSize || !l.Packed && bits.OnesCount(uint(l.Size)) != 1 {
 		return nil, fmt.Errorf("a ring of %d descriptors: want 1 to %d, a power of two for a split ring", l.Size, maxSize)
 	}
-	r := &Ring{memory: m, faults: faults, layout: l, size: uint16(l.Size), fresh: true}
+	r := &Ring{memory: m, faults: faults, layout: l, size: uint16(l.Size), skip: l.Cut, fresh: true}
 	desc, at, err := m.part("the descriptor table", l.Desc, 16*uint64(l.Size), 16)
 	if err != nil {
 		return nil, err
@@ -165,6 +168,14 @@ func (r *Ring) Base() uint32 {
 		return v
 	}
 	return pack(next) | pack(r.used)<<16
+}
+
+// Cut is how many segments of the packet at Base were received, as in Layout.
+func (r *Ring) Cut() int {
+	if r.cut.On() {
+		return r.cut.Taken()
+	}
+	return r.skip
 }
 
 // Broken reports whether the ring cannot be followed any more.
@@ -228,11 +239,16 @@ func (r *Ring) Get(dst []byte) (n int, ok bool) {
 	case good && r.layout.Offloads.Checksum:
 		large := false
 		if n, large = r.complete(dst, start); large {
+			for ; r.skip > 0 && r.cut.On(); r.skip-- {
+				n = r.cutNext(dst)
+			}
+			r.skip = 0
 			return n, true // the buffer goes back with the last segment
 		}
 	case good:
 		n = r.gather(dst)
 	}
+	r.skip = 0
 	b := &r.buffers[0]
 	r.push(b.id, b.descs, 0)
 	return n, true

@@ -98,7 +98,7 @@ func (r *Ring) move(addr uint64) {
 // packet i to mem[at[i]:], where it has room bytes, and its length to lengths[i]. It stops at the first packet that needs Get, and
 // returns how many it copied.
 func (r *Ring) GetEach(mem []byte, at []uint64, room int, lengths []uint32) (n int) {
-	if !r.plain || r.broken || r.cut.On() {
+	if !r.plain || r.broken || r.cut.On() || r.skip != 0 {
 		return 0
 	}
 	limit := min(len(at), r.waiting())
