@@ -45,6 +45,11 @@ type Device struct {
 	done     sync.WaitGroup
 	broken   chan error // a worker found a ring broken; holds one
 	listener *listener  // of a server
+	// turn is had by all goroutines that speak with the peer, but while they wait for it.
+	turn     *shmem.Turn
+	begin    sync.Once
+	entering bool     // another process has the device still: see Adopt
+	session  *session // with the peer; for who has the turn, or has frozen it
 
 	mu     sync.Mutex // guards what follows
 	closed bool
@@ -63,7 +68,21 @@ func New(c Config) (*Device, error) {
 	if len(c.Secret) > SecretSize {
 		return nil, fmt.Errorf("a secret of %d bytes: at most %d", len(c.Secret), SecretSize)
 	}
-	d := &Device{config: c, stop: make(chan struct{}), broken: make(chan error, 1)}
+	d, err := makeDevice(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.Server {
+		if err := listen(d); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+	}
+	d.Begin()
+	return d, nil
+}
+
+func makeDevice(c Config) (*Device, error) {
+	d := &Device{config: c, stop: make(chan struct{}), broken: make(chan error, 1), turn: shmem.NewTurn()}
 	for i := range c.Queues {
 		for _, q := range []struct {
 			list *[]*Queue
@@ -75,13 +94,6 @@ func New(c Config) (*Device, error) {
 			}
 			*q.list = append(*q.list, queue)
 		}
-	}
-	if !c.Server {
-		d.done.Go(d.runClient)
-		return d, nil
-	}
-	if err := listen(d); err != nil {
-		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
@@ -107,7 +119,7 @@ func (d *Device) Status() Status {
 	return s
 }
 
-// Close ends the connection and the rings. No worker uses these any more.
+// Close ends the connection and the rings. No worker uses these any more. What another process has of the device stays as it is.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	d.closed = true
@@ -118,11 +130,14 @@ func (d *Device) Close() error {
 	if d.listener != nil {
 		err = d.listener.leave(d)
 	}
-	if conn != nil {
+	if conn != nil && !d.entering && !d.turn.Left() {
 		farewell(conn, errors.New("the port was closed"))
 		shmem.HangUp(conn)
 	}
 	d.done.Wait()
+	if d.entering && d.session != nil {
+		err = errors.Join(err, d.session.conn.Close(), d.session.forget())
+	}
 	for i := range d.receive {
 		d.receive[i].close()
 	}
@@ -141,6 +156,13 @@ func (d *Device) fail(why error) {
 }
 
 func (d *Device) runClient() {
+	defer d.turn.Give()
+	if !d.turn.Take() {
+		return
+	}
+	if d.session != nil { // with the peer that another process had
+		d.serve(d.session, nil)
+	}
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: d.config.Socket, Net: "unixpacket"})
 		if err != nil {
@@ -149,17 +171,20 @@ func (d *Device) runClient() {
 			shmem.Part(c, nil)
 		} else {
 			before := d.Status().Connections
-			d.serve(c, func(s *session) error { return s.introduce() })
+			d.serve(&session{device: d, conn: c}, func(s *session) error { return s.introduce() })
 			if d.Status().Connections != before {
 				wait = firstWait
 			}
 		}
 		timer := time.NewTimer(wait)
+		d.turn.Give()
 		select {
 		case <-d.stop:
-			timer.Stop()
-			return
 		case <-timer.C:
+		}
+		timer.Stop()
+		if !d.turn.Take() || d.stopped() {
+			return
 		}
 	}
 }
@@ -185,12 +210,16 @@ func (d *Device) attach(c *net.UnixConn) error {
 	return nil
 }
 
-// serve speaks with the peer of a connection that was attached, until one of both ends it.
-func (d *Device) serve(c *net.UnixConn, begin func(*session) error) {
+// serve speaks with the peer of a connection that was attached, until one of both ends it. Without begin they are connected. The caller has the turn.
+func (d *Device) serve(s *session, begin func(*session) error) {
 	defer d.done.Done()
-	select {
-	case <-d.broken: // of the one before
-	default:
+	c := s.conn
+	d.session = s
+	if begin != nil {
+		select {
+		case <-d.broken: // of the one before
+		default:
+		}
 	}
 	var why error
 	ended := make(chan struct{})
@@ -198,23 +227,35 @@ func (d *Device) serve(c *net.UnixConn, begin func(*session) error) {
 	watch.Go(func() {
 		select {
 		case why = <-d.broken:
-			farewell(c, why)
-			shmem.HangUp(c)
+			if d.turn.Take() {
+				farewell(c, why)
+				shmem.HangUp(c)
+			}
+			d.turn.Give()
 		case <-ended:
 		}
 	})
-	s := &session{device: d, conn: c}
-	err := begin(s)
+	var err error
+	if begin != nil {
+		err = begin(s)
+	}
 	if err == nil {
 		err = s.stay()
 	}
+	d.session = nil
+	theirs := d.turn.Left() && s.joined // the connection is the other process's
+	d.mu.Lock()
+	d.status = Status{Connections: d.status.Connections}
+	d.mu.Unlock()
 	close(ended)
+	d.turn.Give() // the other goroutine may wait for a device that is frozen
 	watch.Wait()
+	d.turn.Take()
 	if why != nil {
 		err = why
 	}
 	switch {
-	case d.stopped():
+	case d.stopped() || d.turn.Left():
 		err = nil // by Close
 	case errors.Is(err, io.EOF):
 		err = errors.New("the peer went away")
@@ -224,18 +265,22 @@ func (d *Device) serve(c *net.UnixConn, begin func(*session) error) {
 		farewell(c, err)
 		err = fmt.Errorf("the peer was dismissed: %w", err)
 	}
-	shmem.HangUp(c)
+	if !theirs {
+		shmem.HangUp(c)
+	}
 	err = errors.Join(err, s.forget())
 	d.mu.Lock()
-	d.status = Status{Connections: d.status.Connections}
 	if err != nil {
 		d.status.Error = err.Error()
 	}
 	d.mu.Unlock()
+	gone := shmem.Part(c, s.m.files)
+	d.turn.Give()
 	select { // there is no next peer before
-	case <-shmem.Part(c, s.m.files):
+	case <-gone:
 	case <-d.stop:
 	}
+	d.turn.Take()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.conn = nil

@@ -16,7 +16,10 @@ import (
 // listener is the socket of one or several servers. Clients say which interface they want.
 type listener struct {
 	path   string
-	socket *net.UnixListener
+	socket *shmem.Listener
+	turn   *shmem.Turn // of all interfaces, too
+	begin  sync.Once
+	theirs bool // another process has the socket still; guarded by listenersMu
 	done   sync.WaitGroup
 	slots  chan struct{} // taken by connections that have no interface yet
 	stop   chan struct{} // closed when no interface is left
@@ -46,23 +49,42 @@ func listen(d *Device) error {
 		if err := socket.RemoveStale(path); err != nil {
 			return err
 		}
-		s, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+		s, err := shmem.Listen("unixpacket", path)
 		if err != nil {
 			return fmt.Errorf("listen for clients on %s: %w", path, err)
 		}
-		s.SetUnlinkOnClose(false) // leave does it
-		l = &listener{path: path, socket: s, slots: make(chan struct{}, maxWaiting), stop: make(chan struct{}), devices: map[uint32]*Device{}}
-		listeners[path] = l
-		l.done.Go(l.run)
+		l = newListener(path, s)
 	}
+	return l.enter(d)
+}
+
+// newListener lists a listener. The caller has listenersMu.
+func newListener(path string, s *shmem.Listener) *listener {
+	l := &listener{path: path, socket: s, turn: shmem.NewTurn(), slots: make(chan struct{}, maxWaiting), stop: make(chan struct{}), devices: map[uint32]*Device{}}
+	listeners[path] = l
+	return l
+}
+
+// enter adds an interface.
+func (l *listener) enter(d *Device) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.devices[d.config.ID] != nil {
-		return fmt.Errorf("socket %s has an interface %d already: give the other one another id", path, d.config.ID)
+		return fmt.Errorf("socket %s has an interface %d already: give the other one another id", l.path, d.config.ID)
 	}
 	l.devices[d.config.ID] = d
-	d.listener = l
+	d.listener, d.turn = l, l.turn
 	return nil
+}
+
+// run begins to accept connections, once.
+func (l *listener) run() {
+	l.begin.Do(func() {
+		listenersMu.Lock()
+		l.theirs = false
+		listenersMu.Unlock()
+		l.done.Go(l.accept)
+	})
 }
 
 // leave removes a server, and closes the socket behind the last one.
@@ -77,7 +99,9 @@ func (l *listener) leave(d *Device) error {
 		return nil
 	}
 	delete(listeners, l.path)
-	_ = os.Remove(l.path)
+	if !l.theirs && !l.turn.Left() {
+		_ = os.Remove(l.path)
+	}
 	err := l.socket.SetDeadline(time.Now())
 	close(l.stop)
 	l.mu.Lock()
@@ -91,9 +115,10 @@ func (l *listener) leave(d *Device) error {
 	return err
 }
 
-func (l *listener) run() {
-	for {
-		c, err := l.socket.AcceptUnix()
+func (l *listener) accept() {
+	defer l.turn.Give()
+	for l.turn.Take(); !l.turn.Left(); {
+		c, err := l.socket.Accept(l.turn)
 		select {
 		case <-l.stop:
 			if err == nil {
@@ -103,16 +128,21 @@ func (l *listener) run() {
 		default:
 		}
 		if err != nil {
+			l.turn.Give()
 			time.Sleep(firstWait) // too many open files, say: they pass
+			l.turn.Take()
 			continue
 		}
 		select {
 		case l.slots <- struct{}{}:
 		default:
 			l.evict()
+			l.turn.Give()
 			select {
 			case l.slots <- struct{}{}:
+				l.turn.Take()
 			case <-l.stop:
+				l.turn.Take()
 				shmem.Part(c, nil)
 				return
 			}
@@ -133,6 +163,8 @@ func (l *listener) evict() {
 
 // greet finds the interface that a client wants.
 func (l *listener) greet(c *net.UnixConn) {
+	defer l.turn.Give()
+	l.turn.Take()
 	l.mu.Lock()
 	l.waiting = append(l.waiting, c)
 	if l.closed {
@@ -148,7 +180,11 @@ func (l *listener) greet(c *net.UnixConn) {
 		m.close()
 		<-l.slots
 		// On a goroutine of the device's, which waits for it at its end.
-		go d.serve(c, func(s *session) error { return s.accept(m) })
+		go func() {
+			defer d.turn.Give()
+			d.turn.Take()
+			d.serve(&session{device: d, conn: c}, func(s *session) error { return s.accept(m) })
+		}()
 		return
 	}
 	l.listed(c)
@@ -189,7 +225,7 @@ func (l *listener) meet(c *net.UnixConn, queues int) (m *message, d *Device, err
 	if err := h.send(c, -1); err != nil {
 		return m, nil, err
 	}
-	err = m.receive(c)
+	err = m.receive(c, l.turn)
 	if !l.listed(c) {
 		return m, nil, errors.New("others connected to this socket, and the client had said nothing for longest")
 	}

@@ -24,6 +24,7 @@ type memory struct {
 	regions [][]byte
 	maps    [][]byte // whole pages
 	total   uint64   // bytes mapped
+	files   []int    // descriptors of the regions, for another process to map them
 }
 
 // add maps the next region.
@@ -35,6 +36,11 @@ func (m *memory) add(fd int, size uint64) error {
 	if err != nil {
 		return err
 	}
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return errors.Join(fmt.Errorf("copy a descriptor: %w", err), unix.Munmap(whole))
+	}
+	m.files = append(m.files, own)
 	m.total += uint64(len(whole))
 	m.regions = append(m.regions, part)
 	m.maps = append(m.maps, whole)
@@ -57,6 +63,7 @@ func (m *memory) unmap() error {
 	for _, b := range m.maps {
 		errs = append(errs, unix.Munmap(b))
 	}
+	m.files = shmem.CloseFiles(m.files)
 	m.maps, m.regions, m.total = nil, nil, 0
 	return errors.Join(errs...)
 }

@@ -104,15 +104,15 @@ func (m *message) send(c *net.UnixConn, file int) error {
 // errDisconnected is a peer's disconnect message.
 var errDisconnected = errors.New("the peer disconnected")
 
-// receive reads the next message. One that ends the connection is an error.
-func (m *message) receive(c *net.UnixConn) error {
+// receive reads the next message. One that ends the connection is an error. The caller has the turn.
+func (m *message) receive(c *net.UnixConn, t *shmem.Turn) error {
 	m.close() // what came with the message before and was not taken
 	m.bytes = [messageSize]byte{}
-	n, files, err := shmem.ReceiveFiles(c, m.bytes[:], m.files[:0], 1)
+	n, files, err := shmem.ReceiveFiles(c, t, m.bytes[:], m.files[:0], 1)
 	if n == 0 && (err == nil || errors.Is(err, io.EOF)) {
 		// A reader that finds no message just before the peer sends its last one and closes is told of the end first
 		// (unix_dgram_recvmsg in net/unix/af_unix.c).
-		n, files, err = shmem.ReceiveFiles(c, m.bytes[:], files, 1)
+		n, files, err = shmem.ReceiveFiles(c, t, m.bytes[:], files, 1)
 	}
 	m.files = files
 	switch {

@@ -110,7 +110,7 @@ func (p *peer) tail(ring int) uint16 {
 // read returns the next message.
 func (p *peer) read() *message {
 	m := new(message)
-	if err := m.receive(p.conn); err != nil {
+	if err := m.receive(p.conn, nil); err != nil {
 		p.t.Helper()
 		p.t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func (p *peer) dismissed() string {
 	p.t.Helper()
 	for {
 		m := new(message)
-		if err := m.receive(p.conn); errors.Is(err, errDisconnected) {
+		if err := m.receive(p.conn, nil); errors.Is(err, errDisconnected) {
 			return m.text(6, reasonSize)
 		} else if err != nil {
 			p.t.Fatalf("no disconnect message: %v", err)

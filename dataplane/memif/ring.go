@@ -49,6 +49,9 @@ type layout struct {
 	lends   bool // this side is the client, whose buffers are at buffers in region 0
 	buffers int
 	sends   bool // this side sends packets
+	// runs has the ring go on at slot next, where another process has left it.
+	runs bool
+	next uint16
 }
 
 // Ring is one ring, from one side. One goroutine at a time uses it.
@@ -105,6 +108,11 @@ func newRing(m *memory, l layout, f *Faults) (*Ring, error) {
 	r.theirs, r.ours = head, tail
 	if l.lends {
 		r.theirs, r.ours = tail, head
+	}
+	if l.runs {
+		return r, nil // it is another process's still
+	}
+	if l.lends {
 		atomic.StoreUint32(mark, cookie)
 		for i := range size {
 			r.offer(i)
@@ -118,6 +126,14 @@ func newRing(m *memory, l layout, f *Faults) (*Ring, error) {
 
 // start begins the use, once both sides know the ring.
 func (r *Ring) start() {
+	if r.layout.runs {
+		r.next, r.limit, r.shown = r.layout.next, r.layout.next, r.layout.next
+		if r.layout.lends && !r.layout.sends {
+			r.shown += r.size
+		}
+		r.armed = !r.layout.sends && r.flags.Load()&flagQuiet == 0
+		return
+	}
 	if !r.layout.sends {
 		r.flags.Store(flagQuiet)
 	}

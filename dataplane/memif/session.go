@@ -22,6 +22,7 @@ type session struct {
 	peer   string
 	rings  []pending
 	m      message
+	joined bool // both sides are connected
 }
 
 // pending is a ring before both sides are connected.
@@ -234,6 +235,7 @@ func (s *session) begin(agree func() error) error {
 		peer += " " + name
 	}
 	d := s.device
+	s.joined = true
 	d.mu.Lock()
 	d.status = Status{Connected: true, Peer: printable.Text(peer), RingSize: size, Connections: d.status.Connections + 1}
 	d.mu.Unlock()
@@ -248,7 +250,7 @@ func (s *session) stay() error {
 	if err := s.conn.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
-	if err := s.m.receive(s.conn); err != nil {
+	if err := s.m.receive(s.conn, s.device.turn); err != nil {
 		return err
 	}
 	return fmt.Errorf("%s while connected", s.m.kind())
@@ -262,7 +264,7 @@ func (s *session) receive() error {
 	if err := s.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
-	return s.m.receive(s.conn)
+	return s.m.receive(s.conn, s.device.turn)
 }
 
 func (s *session) expect(k kind) error {
