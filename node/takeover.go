@@ -54,6 +54,7 @@ const (
 	kindLeft
 	kindShared // a pipeline.Handed stage, behind the ports
 	kindRested // and what it has beside its memory, behind the queues
+	kindPeers  // of a port, as port.Peered says: in front of the states of queues
 )
 
 // The time that each side gives the other.
@@ -101,6 +102,7 @@ type stageState struct {
 type endState struct {
 	Free   int `json:"free"` // frames that no queue has
 	Queues int `json:"queues"`
+	Peered int `json:"peered"` // ports whose peers wait
 }
 
 // begins names the stages whose state is their configuration, or what they measure: that begins anew, after the old process has ended its slices.
@@ -313,6 +315,7 @@ func handedOf(chain []pipeline.Named) (all []handedStage) {
 
 // resting is a switch whose workers rest: worker.Rest.
 type resting interface {
+	Peered(f func(port.Peered) error) error
 	Queues(f func(number, queue int, q port.Movable) error) error
 	Free() int
 }
@@ -320,7 +323,17 @@ type resting interface {
 // sendState sends what queues know while the workers rest, and returns once the new process may go on.
 func (n *Node) sendState(conn *handover.Conn, rest resting) error {
 	names := n.portNames()
-	frames, queues := 0, 0
+	frames, queues, peered := 0, 0, 0
+	if err := rest.Peered(func(p port.Peered) error {
+		s, err := p.State()
+		if err != nil {
+			return err
+		}
+		peered++
+		return errors.Join(conn.Send(kindPeers, s, nil, s.Files...), s.Close())
+	}); err != nil {
+		return err
+	}
 	if err := rest.Queues(func(number, queue int, q port.Movable) error {
 		state, err := q.AppendState(nil)
 		if err != nil {
@@ -345,7 +358,7 @@ func (n *Node) sendState(conn *handover.Conn, rest resting) error {
 			return err
 		}
 	}
-	if err := conn.Send(kindEnd, endState{free, queues}, nil); err != nil {
+	if err := conn.Send(kindEnd, endState{free, queues, peered}, nil); err != nil {
 		return err
 	}
 	m, err := conn.Receive(kindReady)
@@ -520,6 +533,12 @@ func (n *Node) enter() error {
 		return t.because(err)
 	}
 	queues, stages := map[queueState][]byte{}, map[string][]byte{}
+	peers := map[string]*port.Share{}
+	defer func() {
+		for _, s := range peers {
+			_ = s.Close()
+		}
+	}()
 	var end endState
 	for more := true; more; {
 		m, err := t.conn.Next()
@@ -535,6 +554,16 @@ func (n *Node) enter() error {
 			var s stageState
 			err = m.Decode(&s)
 			stages[s.Stage] = m.Rest
+		case kindPeers:
+			s := new(port.Share)
+			if err = m.Decode(s); err == nil {
+				s.Files, m.Files = m.Files, nil
+				if peers[s.Name] != nil {
+					err = errors.Join(fmt.Errorf("port %s came twice", s.Name), s.Close())
+				} else {
+					peers[s.Name] = s
+				}
+			}
 		case kindEnd:
 			err, more = m.Decode(&end), false
 		default:
@@ -549,6 +578,19 @@ func (n *Node) enter() error {
 		return fmt.Errorf("%d queues came, and not %d", len(queues), end.Queues)
 	}
 	names, entered := n.portNames(), 0
+	peered, err := n.sw.EnterPeered(func(number int) (*port.Share, error) {
+		s := peers[names[number]]
+		if s == nil {
+			return nil, fmt.Errorf("port %s: nothing came of its peers", names[number])
+		}
+		return s, nil
+	})
+	if err != nil {
+		return err
+	}
+	if peered != end.Peered {
+		return fmt.Errorf("%d ports have peers here, and %d there", peered, end.Peered)
+	}
 	if err := n.sw.Enter(func(number, queue int) ([]byte, bool) {
 		state, ok := queues[queueState{names[number], queue}]
 		entered++
@@ -687,6 +729,18 @@ func (n *Node) openTaken(c port.Config, s *port.Share) (port.Port, error) {
 		d := n.config.Dataplane
 		d.FrameSize = n.pool.FrameSize()
 		p, err := port.TakeTap(c, d, s)
+		if err != nil {
+			return nil, err
+		}
+		return p, nil
+	case port.DriverVhost:
+		p, err := port.TakeVhost(c, n.pool.FrameSize(), s)
+		if err != nil {
+			return nil, err
+		}
+		return p, nil
+	case port.DriverMemif:
+		p, err := port.TakeMemif(c, n.pool.FrameSize(), s)
 		if err != nil {
 			return nil, err
 		}

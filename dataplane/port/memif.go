@@ -38,23 +38,48 @@ func (m *Memif) Restore() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := &m.config
-	secret, err := readSecret(c.SecretFile)
-	if err != nil {
-		err = fmt.Errorf("secret_file: %w", err)
-	}
 	var d *memif.Device
+	mc, err := memifConfig(c)
 	if err == nil {
-		d, err = memif.New(memif.Config{
-			Socket: c.Socket, Server: c.Mode != ModeClient, ID: uint32(c.ID), Secret: secret,
-			Queues: c.Queues, RingSize: c.ringSize(), Name: c.Name,
-		})
+		d, err = memif.New(mc)
 	}
 	if m.failed(err) {
 		return fmt.Errorf("port %s: %w", c.Name, err)
 	}
 	m.device = d
-	m.attach()
+	m.attach(d)
 	return nil
+}
+
+func memifConfig(c *Config) (memif.Config, error) {
+	secret, err := readSecret(c.SecretFile)
+	if err != nil {
+		return memif.Config{}, fmt.Errorf("secret_file: %w", err)
+	}
+	return memif.Config{
+		Socket: c.Socket, Server: c.Mode != ModeClient, ID: uint32(c.ID), Secret: secret,
+		Queues: c.Queues, RingSize: c.ringSize(), Name: c.Name,
+	}, nil
+}
+
+// TakeMemif makes the port of another process's share. It takes the share's files.
+func TakeMemif(c Config, frameSize int, s *Share) (*Memif, error) {
+	c.Queues = max(c.Queues, 1)
+	m := &Memif{standing: standing{config: c, room: frameSize - Headroom}}
+	file, err := listening(s)
+	if err == nil {
+		var mc memif.Config
+		if mc, err = memifConfig(&c); err == nil {
+			m.device, err = memif.Adopt(mc, file)
+		} else if file != nil {
+			err = errors.Join(err, file.Close())
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("port %s: %w", c.Name, err), s.Close())
+	}
+	m.attach(m.device)
+	return m, nil
 }
 
 // Detach implements Restorable: the peer is disconnected.
@@ -98,7 +123,7 @@ func (m *Memif) Open(number uint16, queue int, frames *packet.Cache) (Queue, err
 	}
 	q := &memifQueue{
 		port: m, rx: m.device.Receive(queue), tx: m.device.Transmit(queue), first: m.device.Transmit(0),
-		copyQueue: copyQueue{frames: frames, number: number, queue: uint8(queue), room: uint64(m.room)},
+		standingQueue: standingQueue{copyQueue{frames: frames, number: number, queue: uint8(queue), room: uint64(m.room)}, &m.standing},
 	}
 	return m.shaper.shape(q, frames), nil
 }
@@ -176,7 +201,7 @@ func (m *Memif) Close() error {
 }
 
 type memifQueue struct {
-	copyQueue
+	standingQueue
 	port   *Memif
 	rx, tx *memif.Queue
 	first  *memif.Queue // the first one to transmit

@@ -23,11 +23,13 @@ type standing struct {
 	shaper  *shaper // nil without a rate
 	stopped bool    // for good
 	absence
-	past Counters // of devices that are closed
+	past   Counters     // of devices that are closed
+	shared sharedDevice // nil while the port is out of use
 }
 
 // attach notes that there is a device.
-func (s *standing) attach() {
+func (s *standing) attach(d sharedDevice) {
+	s.shared = d
 	s.shaper = newShaper(&s.config, s.room)
 	s.disabled, s.present, s.why = false, false, ""
 }
@@ -82,6 +84,7 @@ func (s *standing) end() {
 // detached notes what the port was, and why it is not any more.
 func (s *standing) detached(was Info, c Counters, why error) {
 	s.past.Add(&c)
+	s.shared = nil
 	s.leave(was, why)
 	s.disabled = errors.Is(why, ErrDisabled)
 	s.present = true // it is opened again, unless it was switched off

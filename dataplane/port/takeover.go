@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 )
 
 // Takeable is a Port that another process can go on with (weir switch --takeover). In this order:
@@ -26,6 +27,25 @@ type Takeable interface {
 	Leave()
 	// Entered says that the workers of this process have the queues of a port that was taken over.
 	Entered() error
+}
+
+// Peered is a Takeable whose peers speak to it while packets flow, and may come, go, and change what they share with it. So what another process needs to know
+// of them is described when they have been made to wait, behind Share:
+//
+//	Freeze
+//	the workers rest
+//	State                             ──>  Enter, before that of the queues
+//	Thaw, or Leave                         Begin of a queue
+type Peered interface {
+	Takeable
+	// Freeze has peers wait until Thaw, and fails where one has been served for longer than the limit.
+	Freeze(limit time.Duration) error
+	// Thaw undoes Freeze.
+	Thaw()
+	// State describes the peers of a frozen port, whose queues no worker uses.
+	State() (*Share, error)
+	// Enter takes the share of State and its files. It changes nothing that is shared with the peers.
+	Enter(*Share) error
 }
 
 // Share describes a port to another process.

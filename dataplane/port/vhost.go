@@ -40,13 +40,32 @@ func (v *Vhost) Restore() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	c := &v.config
-	d, err := vhost.New(vhost.Config{Socket: c.Socket, Server: c.Mode != ModeClient, Queues: c.Queues, Offloads: c.Offloads != OffloadsOff})
+	d, err := vhost.New(vhostConfig(c))
 	if v.failed(err) {
 		return fmt.Errorf("port %s: %w", c.Name, err)
 	}
 	v.device = d
-	v.attach()
+	v.attach(d)
 	return nil
+}
+
+func vhostConfig(c *Config) vhost.Config {
+	return vhost.Config{Socket: c.Socket, Server: c.Mode != ModeClient, Queues: c.Queues, Offloads: c.Offloads != OffloadsOff}
+}
+
+// TakeVhost makes the port of another process's share. It takes the share's files.
+func TakeVhost(c Config, frameSize int, s *Share) (*Vhost, error) {
+	c.Queues = max(c.Queues, 1)
+	v := &Vhost{standing: standing{config: c, room: frameSize - Headroom}}
+	file, err := listening(s)
+	if err == nil {
+		v.device, err = vhost.Adopt(vhostConfig(&c), file)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("port %s: %w", c.Name, err), s.Close())
+	}
+	v.attach(v.device)
+	return v, nil
 }
 
 // Detach implements Restorable: the front-end is dismissed.
@@ -74,7 +93,7 @@ func (v *Vhost) Open(number uint16, queue int, frames *packet.Cache) (Queue, err
 	}
 	q := &vhostQueue{
 		port: v, rx: v.device.Receive(queue), tx: v.device.Transmit(queue), first: v.device.Transmit(0),
-		copyQueue: copyQueue{frames: frames, number: number, queue: uint8(queue), room: uint64(v.room)},
+		standingQueue: standingQueue{copyQueue{frames: frames, number: number, queue: uint8(queue), room: uint64(v.room)}, &v.standing},
 	}
 	return v.shaper.shape(q, frames), nil
 }
@@ -157,7 +176,7 @@ func (v *Vhost) Close() error {
 func (v *Vhost) PassLarge(pass bool) { v.whole = pass }
 
 type vhostQueue struct {
-	copyQueue
+	standingQueue
 	port   *Vhost
 	rx, tx *vhost.Vring
 	first  *vhost.Vring // that of the first pair to transmit

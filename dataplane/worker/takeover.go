@@ -13,6 +13,7 @@ import (
 type Rest struct {
 	sw     *Switch
 	queues map[uint16]int // of the ports that are there: workers keep the slots of others
+	peered []port.Peered  // whose peers wait
 	resume chan struct{}
 	left   bool
 }
@@ -79,10 +80,25 @@ func (s *Switch) queueCounts() map[uint16]int {
 	return counts
 }
 
-// Rest brings all workers to rest between two batches, and empties the rings between them. The caller has Hold. If a worker does not come within the
+// freezeLimit is how long a message of a port's peer may take to be handled.
+const freezeLimit = 200 * time.Millisecond
+
+// Rest has the peers of ports wait, brings all workers to rest between two batches, and empties the rings between them. The caller has Hold. If a worker does not come within the
 // limit, all go on.
 func (s *Switch) Rest(limit time.Duration) (*Rest, error) {
 	r := &Rest{sw: s, queues: s.queueCounts(), resume: make(chan struct{})}
+	// Peers first: what is being done for one may take longer than a batch, and packets flow meanwhile.
+	for _, seat := range s.members() {
+		p, ok := seat.port.(port.Peered)
+		if !ok {
+			continue
+		}
+		if err := p.Freeze(freezeLimit); err != nil {
+			r.thaw()
+			return nil, err
+		}
+		r.peered = append(r.peered, p)
+	}
 	resting := make(chan struct{}, len(s.workers))
 	for _, w := range s.workers {
 		// A worker that has ended by itself never comes; Do runs the function here then.
@@ -98,7 +114,7 @@ func (s *Switch) Rest(limit time.Duration) (*Rest, error) {
 		select {
 		case <-resting:
 		case <-late.C:
-			close(r.resume)
+			r.End()
 			return nil, fmt.Errorf("a worker has been in a batch for %v", limit)
 		}
 	}
@@ -142,7 +158,46 @@ func (r *Rest) Free() int {
 }
 
 // End has the workers go on as if nothing had happened.
-func (r *Rest) End() { close(r.resume) }
+func (r *Rest) End() {
+	close(r.resume)
+	r.thaw()
+}
+
+func (r *Rest) thaw() {
+	for _, p := range r.peered {
+		p.Thaw()
+	}
+}
+
+// Peered calls f for each port whose peers wait.
+func (r *Rest) Peered(f func(p port.Peered) error) error {
+	for _, p := range r.peered {
+		if err := f(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EnterPeered has the ports of a switch that does not run yet take what another process's say of their peers: in front of Enter. It returns how many
+// there are.
+func (s *Switch) EnterPeered(state func(number int) (*port.Share, error)) (n int, err error) {
+	for _, seat := range s.members() {
+		p, ok := seat.port.(port.Peered)
+		if !ok {
+			continue
+		}
+		share, err := state(seat.number)
+		if err != nil {
+			return n, err
+		}
+		if err := p.Enter(share); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
 
 // Leave leaves the ports to the process that has taken them over, and ends the workers: Run drains nothing, and closes what is this process's
 // alone.
