@@ -157,13 +157,13 @@ func (d *Device) fail(why error) {
 
 func (d *Device) runClient() {
 	defer d.turn.Give()
-	if !d.turn.Take() {
-		return
-	}
+	d.turn.Take()
+	wait := firstWait
 	if d.session != nil { // with the peer that another process had
 		d.serve(d.session, nil)
+		d.pause(wait)
 	}
-	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+	for ; !d.stopped(); wait = min(2*wait, lastWait) {
 		c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: d.config.Socket, Net: "unixpacket"})
 		if err != nil {
 			d.note(fmt.Errorf("connect to the server: %w", err))
@@ -176,16 +176,19 @@ func (d *Device) runClient() {
 				wait = firstWait
 			}
 		}
-		timer := time.NewTimer(wait)
-		d.turn.Give()
-		select {
-		case <-d.stop:
-		case <-timer.C:
-		}
-		timer.Stop()
-		if !d.turn.Take() || d.stopped() {
-			return
-		}
+		d.pause(wait)
+	}
+}
+
+// pause waits without the turn, which the caller has.
+func (d *Device) pause(t time.Duration) {
+	timer := time.NewTimer(t)
+	defer timer.Stop()
+	d.turn.Give()
+	defer d.turn.Take()
+	select {
+	case <-d.stop:
+	case <-timer.C:
 	}
 }
 
@@ -255,7 +258,7 @@ func (d *Device) serve(s *session, begin func(*session) error) {
 		err = why
 	}
 	switch {
-	case d.stopped() || d.turn.Left():
+	case d.stopped():
 		err = nil // by Close
 	case errors.Is(err, io.EOF):
 		err = errors.New("the peer went away")
@@ -286,12 +289,13 @@ func (d *Device) serve(s *session, begin func(*session) error) {
 	d.conn = nil
 }
 
+// stopped reports whether the device's goroutines are to end: it was closed, or another process has it.
 func (d *Device) stopped() bool {
 	select {
 	case <-d.stop:
 		return true
 	default:
-		return false
+		return d.turn.Left()
 	}
 }
 

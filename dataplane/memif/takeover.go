@@ -188,6 +188,9 @@ func (d *Device) Enter(text []byte, files []*os.File) (err error) {
 	if err := json.Unmarshal(text, &state); err != nil {
 		return err
 	}
+	if !d.entering {
+		return errors.New("it was opened here meanwhile: try again")
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.status = Status{Connections: state.Connections, Error: state.Error}

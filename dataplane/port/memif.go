@@ -41,6 +41,9 @@ func (m *Memif) Restore() error {
 	var d *memif.Device
 	mc, err := memifConfig(c)
 	if err == nil {
+		err = m.mayOpen()
+	}
+	if err == nil {
 		d, err = memif.New(mc)
 	}
 	if m.failed(err) {

@@ -25,6 +25,7 @@ type standing struct {
 	absence
 	past   Counters     // of devices that are closed
 	shared sharedDevice // nil while the port is out of use
+	frozen bool         // between Freeze and Thaw, and for good behind Leave: no device is opened
 }
 
 // attach notes that there is a device.
@@ -32,6 +33,14 @@ func (s *standing) attach(d sharedDevice) {
 	s.shared = d
 	s.shaper = newShaper(&s.config, s.room)
 	s.disabled, s.present, s.why = false, false, ""
+}
+
+// mayOpen refuses a device that the process which takes the switch over would not know of. The caller has mu.
+func (s *standing) mayOpen() error {
+	if s.frozen {
+		return errLeft
+	}
+	return nil
 }
 
 // StopReceive implements Port.

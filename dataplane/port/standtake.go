@@ -63,12 +63,12 @@ func listening(s *Share) (*os.File, error) {
 func (s *standing) Freeze(limit time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.shared == nil {
-		return nil
+	if s.shared != nil {
+		if err := s.shared.Freeze(limit); err != nil {
+			return fmt.Errorf("port %s: %w", s.config.Name, err)
+		}
 	}
-	if err := s.shared.Freeze(limit); err != nil {
-		return fmt.Errorf("port %s: %w", s.config.Name, err)
-	}
+	s.frozen = true
 	return nil
 }
 
@@ -76,6 +76,7 @@ func (s *standing) Freeze(limit time.Duration) error {
 func (s *standing) Thaw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.frozen = false
 	if s.shared != nil {
 		s.shared.Thaw()
 	}

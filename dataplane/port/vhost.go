@@ -40,7 +40,11 @@ func (v *Vhost) Restore() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	c := &v.config
-	d, err := vhost.New(vhostConfig(c))
+	var d *vhost.Device
+	err := v.mayOpen()
+	if err == nil {
+		d, err = vhost.New(vhostConfig(c))
+	}
 	if v.failed(err) {
 		return fmt.Errorf("port %s: %w", c.Name, err)
 	}

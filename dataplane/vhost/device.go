@@ -160,11 +160,12 @@ func (d *Device) fail(why error) {
 
 func (d *Device) run() {
 	defer d.turn.Give()
-	if !d.turn.Take() {
-		return
-	}
+	d.turn.Take()
 	if d.conn != nil { // of a front-end that another process has served
 		d.serve()
+		if !d.config.Server {
+			d.pause(firstWait)
+		}
 	}
 	if d.config.Server {
 		d.runServer()

@@ -212,6 +212,9 @@ func (d *Device) Enter(text []byte, files []*os.File) (err error) {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return err
 	}
+	if !d.entering {
+		return errors.New("it was opened here meanwhile: try again")
+	}
 	next := func() (*os.File, error) {
 		if len(left) == 0 {
 			return nil, errors.New("a descriptor is missing")
