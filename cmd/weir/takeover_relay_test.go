@@ -31,6 +31,9 @@ const (
 	sayGo
 	sayForwarding
 	sayLeft
+	sayShared // a stage's memory, between ports and stages
+	sayRested // and what it has beside it, behind the queues
+	sayPeers  // of a port, in front of the queues
 )
 
 var kinds = map[handover.Kind]struct {
@@ -39,6 +42,7 @@ var kinds = map[handover.Kind]struct {
 }{
 	sayHello: {"hello", true}, sayOffer: {"offer", false}, sayPort: {"port", false}, sayStage: {"stage", false}, sayRest: {"rest", true},
 	sayQueue: {"queue", false}, sayEnd: {"end", false}, sayReady: {"ready", true}, sayGo: {"go", false}, sayForwarding: {"forwarding", true}, sayLeft: {"left", false},
+	sayShared: {"shared", false}, sayRested: {"rested", false}, sayPeers: {"peers", false},
 }
 
 // relay passes the messages of one takeover on between two real processes, and lets a test act at one of them: it is at the socket of the old process
