@@ -280,7 +280,6 @@ func TestTakeoverConnectionsRefused(t *testing.T) {
 		t.Errorf("another size: %s", says)
 	}
 	calls.all(t)
-	const sayShared = 12
 	rested := func(c *handover.Conn) {
 		must(t, c.Send(sayHello, map[string]any{"name": "s1", "process": os.Getpid()}, nil))
 		next(t, c) // the offer
@@ -298,6 +297,10 @@ func TestTakeoverConnectionsRefused(t *testing.T) {
 	}
 	b.half(t, rested)
 	calls.all(t)
+	for _, at := range []handover.Kind{sayShared, sayRested} {
+		b.killedAt(t, config, p, at)
+		calls.all(t)
+	}
 	b.half(t, func(c *handover.Conn) {
 		rested(c)
 		c.Refuse(fmt.Errorf("stage conntrack: the table of worker 0 is wrong"))
