@@ -115,7 +115,7 @@ func (s *speaker) at(port string) func() bool {
 // which nothing is lost. While the bond is there, both its members carry TCP, one of them is cut and mended, and another bond takes its place; while it is not, what tells of it is
 // gone, and each of the ports is the bridge's.
 func TestBondComes(t *testing.T) {
-	rounds := 8
+	rounds := 4
 	if testing.Short() {
 		rounds = 2
 	}
