@@ -61,6 +61,8 @@ type Device struct {
 const (
 	firstWait = 50 * time.Millisecond
 	lastWait  = time.Second
+	// endedWait is before the first of them where a connection has ended: servers of DPDK (22.11) crash where a client comes while they close.
+	endedWait = 250 * time.Millisecond
 )
 
 // New begins to listen or to connect. A peer may come at any time later.
@@ -161,9 +163,9 @@ func (d *Device) runClient() {
 	wait := firstWait
 	if d.session != nil { // with the peer that another process had
 		d.serve(d.session, nil)
-		d.pause(wait)
+		d.pause(endedWait)
 	}
-	for ; !d.stopped(); wait = min(2*wait, lastWait) {
+	for !d.stopped() {
 		c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: d.config.Socket, Net: "unixpacket"})
 		if err != nil {
 			d.note(fmt.Errorf("connect to the server: %w", err))
@@ -174,9 +176,12 @@ func (d *Device) runClient() {
 			d.serve(&session{device: d, conn: c}, func(s *session) error { return s.introduce() })
 			if d.Status().Connections != before {
 				wait = firstWait
+				d.pause(endedWait)
+				continue
 			}
 		}
 		d.pause(wait)
+		wait = min(2*wait, lastWait)
 	}
 }
 

@@ -64,6 +64,8 @@ type Device struct {
 const (
 	firstWait = 50 * time.Millisecond
 	lastWait  = time.Second
+	// endedWait is before the first of them where a connection has ended: servers of DPDK (22.11) crash where a client comes while they close.
+	endedWait = 250 * time.Millisecond
 )
 
 // New begins to listen or to connect. A front-end may come at any time later.
@@ -164,7 +166,7 @@ func (d *Device) run() {
 	if d.conn != nil { // of a front-end that another process has served
 		d.serve()
 		if !d.config.Server {
-			d.pause(firstWait)
+			d.pause(endedWait)
 		}
 	}
 	if d.config.Server {
@@ -202,7 +204,7 @@ func (d *Device) runClient() {
 		d.welcome(c)
 		d.serve()
 		wait = firstWait
-		d.pause(wait)
+		d.pause(endedWait)
 	}
 }
 
