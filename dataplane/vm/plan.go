@@ -43,6 +43,8 @@ type Row struct {
 	Packets int
 	// Flaps is how often a port's link goes down and up, and Resets how often its driver resets, under load.
 	Flaps, Resets int
+	// Reloads is how often Bond takes the bond out of the switch that runs and brings it back.
+	Reloads int
 }
 
 // Test is a column of the table.

@@ -60,7 +60,7 @@ func selection(all []Driver) []Driver {
 	left := func(t Test) bool {
 		return tests != "" && slices.Contains(strings.Split(names, ","), string(t)) == others
 	}
-	size := Row{Bytes: 64 << 20, Packets: 10_000, Flaps: 1000, Resets: 100}
+	size := Row{Bytes: 64 << 20, Packets: 10_000, Flaps: 1000, Resets: 100, Reloads: 2}
 	if name == "" || os.Getenv("WEIR_VM_SMALL") == "1" {
 		size = Row{Bytes: 8 << 20, Packets: 2000, Flaps: 20, Resets: 6}
 	}
@@ -85,7 +85,7 @@ func selection(all []Driver) []Driver {
 				return left(t) || name == "" && slices.Contains(few[all[i].Name][r.Name], t)
 			})
 			r.Refuses = slices.DeleteFunc(slices.Clone(r.Refuses), func(t Test) bool { return !slices.Contains(r.Tests, t) })
-			r.Bytes, r.Packets, r.Flaps, r.Resets = size.Bytes, size.Packets, size.Flaps, size.Resets
+			r.Bytes, r.Packets, r.Flaps, r.Resets, r.Reloads = size.Bytes, size.Packets, size.Flaps, size.Resets, size.Reloads
 			if r.Copy != "zero-copy" || r.Workers != 0 {
 				// There a driver has no frames of ours, or the same as with one queue.
 				r.Flaps, r.Resets = min(r.Flaps, fewFlaps), min(r.Resets, fewResets)

@@ -177,7 +177,7 @@ func (r *running) bonds(ctx context.Context) (text string, err error) {
 	if err := r.bondComes(ctx); err != nil {
 		return "", err
 	}
-	text += fmt.Sprintf("; %d times gone and come by reload", bondReloads)
+	text += fmt.Sprintf("; %d times gone and come by reload", r.row.Reloads)
 	if err := r.bothNumbered(ctx); err != nil {
 		return "", err
 	}
@@ -234,16 +234,13 @@ func (r *running) bonds(ctx context.Context) (text string, err error) {
 	return text, r.bothNumbered(ctx)
 }
 
-// bondReloads is how often bondComes takes the bond away and brings it back.
-const bondReloads = 2
-
 // bondComes takes the bond and its stages out of the switch that runs and brings them back, so that Linux has lost its partner and finds it anew. Meanwhile the
 // members are ports of the bridge.
 func (r *running) bondComes(ctx context.Context) error {
 	from, to := r.bondEnds()
 	plain := bondSwitch
 	plain.graph, plain.stages = `"parse", "l2"`, ""
-	for i := range bondReloads {
+	for i := range r.row.Reloads {
 		if err := r.reload(&plain); err != nil {
 			return err
 		}
