@@ -171,10 +171,10 @@ seed are compared with this page in bench/results/paper/ten-rows-*.txt. The defa
 Do not edit this page: ` + "`go test ./bench/paper -run TestFidelity -update`" + ` makes it from bench/results/paper and bench/results/disketch, where the machine of each result
 is. ` + "`TestFidelityHolds`" + ` repeats nine figures with another seed (pint-k2, -values, -fig1, -fig2, -fig5, lds-sizing, -fig10, -fig12, disketch-panels), and fails where a row and this page differ by more than their spread
 (beside the claims in bench/paper/fidelity_claims.go) and three confidence intervals. Lines that are "not judged" have a spread above 1: rates of a machine, or values that vary too much with the seed.
-± is half of the 95 % confidence interval: of runs, of placements of the memory (DiSketch's Fig. 12, 13, 14 and 16, where it may be as large as the value) or of counts. Rows without it have none: most are of one seed, also where memories or flows are placed at random, as in the whole trace's rows of DiSketch's Fig. 12.
+± is half of the 95 % confidence interval: of runs, of placements of the memory (DiSketch's Fig. 12, 13, 14 and 16, where it may be as large as the value) or of counts. Those of placements are of the logarithm, so they reach further up than down: 4.3 ± 3.7 is 1.95 to 9.4; only ratios of memory have a symmetric one, by the jackknife. Rows without it have none: most are of one seed, also where memories or flows are placed at random, as in the whole trace's rows of DiSketch's Fig. 12.
 "no row": the results have none by the paper's own method.
 
-Errors are relative unless a unit is named; a label holds for the values behind it up to the next one. Packets of PINT's Fig. 5 are medians, of Fig. 10 means. Of DiSketch, *medians of rows* is the paper's composition of records,
+Errors are relative unless a unit is named; a label holds for the values behind it up to the next one. Packets of PINT's Fig. 5 are medians, of Fig. 10 means. Of DiSketch, *medians of rows* is the paper's composition of records, for which the target, whose search the paper leaves open, is searched for by the default composition (in disketch-panels by itself),
 *likeliest* and *Checked* are ours; *autonomous*: each switch chooses its n; *renewed*: new hash functions in each epoch. Of sampling, *simple* and *improved* are the paper's merges, and *union* takes each entry by its own threshold. Of LDS, *alpha* is the paper's choice
 of a flow's cells, and *Balanced* ours.
 `
