@@ -50,6 +50,7 @@ type Device struct {
 	begin    sync.Once
 	entering bool     // another process has the device still: see Adopt
 	session  *session // with the peer; for who has the turn, or has frozen it
+	entered  *session // the one that another process had, from Enter to Begin
 
 	mu     sync.Mutex // guards what follows
 	closed bool

@@ -212,7 +212,7 @@ func (d *Device) Enter(text []byte, files []*os.File) (err error) {
 	if s.conn, err = shmem.AdoptConn(next()); err != nil {
 		return err
 	}
-	d.conn, d.session = s.conn, s
+	d.conn, d.session, d.entered = s.conn, s, s
 	for i, size := range state.Regions {
 		f := next()
 		err := s.memory.add(int(f.Fd()), size)
@@ -292,7 +292,8 @@ func lentAt(m *memory, l layout) (buffers int, err error) {
 func (d *Device) Begin() {
 	d.begin.Do(func() {
 		d.entering = false
-		if s := d.session; s != nil {
+		s := d.entered // and not d.session: a peer may have come to a listener that runs already
+		if s != nil {
 			for i := range s.rings {
 				p := &s.rings[i]
 				fd := p.file
@@ -312,7 +313,7 @@ func (d *Device) Begin() {
 			return
 		}
 		d.listener.run()
-		if s := d.session; s != nil {
+		if s != nil {
 			go func() {
 				defer d.turn.Give()
 				d.turn.Take()
