@@ -104,7 +104,7 @@ func TestTakeover(t *testing.T) {
 		finish(t, next, devices)
 		devices = next
 	}
-	move() // nobody is connected
+	move() // no peer is connected
 	peers := []*peer{dial(t, path), dial(t, path)}
 	peers[0].up(0, "")
 	move() // one is, and the other one begins to
@@ -267,7 +267,7 @@ var hostileStates = map[string]func(s *deviceState){
 	"a region of the whole space":       func(s *deviceState) { s.Regions[0] = 1<<64 - 1 },
 	"a region that there is not":        func(s *deviceState) { s.Regions = append(s.Regions, 4096) },
 	"a notification by something else":  func(s *deviceState) { s.Regions = nil },
-	"nobody, with descriptors":          func(s *deviceState) { s.Connected = false },
+	"no peer, with descriptors":         func(s *deviceState) { s.Connected = false },
 	"a connection with too few of them": func(s *deviceState) { s.Rings = s.Rings[:1] },
 }
 

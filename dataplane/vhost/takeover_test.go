@@ -55,7 +55,7 @@ func TestTakeover(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "vm")
 	d, err := New(Config{Socket: path, Server: true, Queues: 1})
 	check(t, err)
-	d = takeOver(t, d) // nobody is connected
+	d = takeOver(t, d) // no peer is connected
 	f := dial(t, path)
 	message, fd := f.inflight()
 	defer unix.Close(fd)
@@ -308,7 +308,7 @@ var hostileStates = map[string]func(s *deviceState){
 	"more of a message than it has":   func(s *deviceState) { s.Message = make([]byte, headerSize+maxPayload+1) },
 	"fewer descriptors than none":     func(s *deviceState) { s.Passed = -1 },
 	"a descriptor that there is not":  func(s *deviceState) { s.Passed = 1 },
-	"nobody, with descriptors":        func(s *deviceState) { s.Connected = false },
+	"no peer, with descriptors":       func(s *deviceState) { s.Connected = false },
 	"a connection without its region": func(s *deviceState) { s.Regions = nil },
 }
 
