@@ -62,7 +62,7 @@ func dsPanels(o Options) (all []dsPanel, err error) {
 
 // disketchPanels repeats the panels of figure 12 with several placements of the memory, as the ablation does: a tenth of the synthetic trace on a tenth of the
 // memory, a capture as it is, and some of the flows. So each row has its interval, which the whole figure would take hours for. Systems are those of the
-// figure: disketch_rows is the paper's composition, with a target that is searched for by the default one, disketch composes records by the likeliest values, and disco_renewed is DISCO with new hash functions in each epoch.
+// figure: disketch_rows is the paper's method, with a target that is searched for by the same composition, disketch composes records by the likeliest values, and disco_renewed is DISCO with new hash functions in each epoch.
 func disketchPanels(ctx context.Context, o Options) ([]Row, error) {
 	panels, err := dsPanels(o)
 	if err != nil {
@@ -137,7 +137,12 @@ func (p *dsPanel) errors(ctx context.Context, o Options, kb int) (dsErrors, erro
 		if err != nil {
 			return nil, err
 		}
-		for j, estimate := range [][]float64{aggregated, disco, outs[0].estimate[0], outs[1].estimate[0], outs[1].estimate[1]} {
+		run.search, run.ways = disketch.Rows, run.ways[:1]
+		paper, err := tr.run(ctx, run) // dsCentral
+		if err != nil {
+			return nil, err
+		}
+		for j, estimate := range [][]float64{aggregated, disco, outs[0].estimate[0], paper.estimate[0], outs[1].estimate[1]} {
 			name := dsPanelSystems[j].name
 			e[name] = append(e[name], tr.squaresOf(estimate, wanted))
 		}

@@ -38,8 +38,9 @@ type dsRun struct {
 	wanted func(*dsFlow) bool
 	// ways to compose the answer.
 	ways []disketch.Composition
-	// trials of the search for a target.
+	// trials of the search for a target, and the composition that it tries targets out with; by default the default one.
 	trials int
+	search disketch.Composition
 	// log is the logarithm of n where it is fixed.
 	log uint8
 }
@@ -200,7 +201,7 @@ func (o *dsOutcome) finish(epochs uint64) {
 
 // choose has the fragments know the numbers of subepochs of the epochs after e.
 func (t *dsTraffic) choose(r *dsPlayed, e uint64, records *disketch.Records, paths [][]uint64) error {
-	search := disketch.TargetSearch{Epoch: e, Paths: paths, Trials: r.trials, Seed: r.seed}
+	search := disketch.TargetSearch{Query: disketch.Query{Composition: r.search}, Epoch: e, Paths: paths, Trials: r.trials, Seed: r.seed}
 	switch {
 	case r.how == dsFixed || r.dsRun.target > 0:
 	case r.how == dsCentral:

@@ -174,7 +174,7 @@ is. ` + "`TestFidelityHolds`" + ` repeats nine figures with another seed (pint-k
 ± is half of the 95 % confidence interval: of runs, of placements of the memory (DiSketch's Fig. 12, 13, 14 and 16, where it may be as large as the value) or of counts. Those of placements are of the logarithm, so they reach further up than down: 4.3 ± 3.7 is 1.95 to 9.4; only ratios of memory have a symmetric one, by the jackknife. Rows without it have none: most are of one seed, also where memories or flows are placed at random, as in the whole trace's rows of DiSketch's Fig. 12.
 "no row": the results have none by the paper's own method.
 
-Errors are relative unless a unit is named; a label holds for the values behind it up to the next one. Packets of PINT's Fig. 5 are medians, of Fig. 10 means. Of DiSketch, *medians of rows* is the paper's composition of records, for which the target, whose search the paper leaves open, is searched for by the default composition, so that these rows may be worse than the paper's,
+Errors are relative unless a unit is named; a label holds for the values behind it up to the next one. Packets of PINT's Fig. 5 are medians, of Fig. 10 means. Of DiSketch, *medians of rows* is the paper's composition of records, for which the target, whose search the paper leaves open, is searched for by the default composition (in disketch-panels by itself),
 *likeliest* and *Checked* are ours; *autonomous*: each switch chooses its n; *renewed*: new hash functions in each epoch. Of sampling, *simple* and *improved* are the paper's merges, and *union* takes each entry by its own threshold. Of LDS, *alpha* is the paper's choice
 of a flow's cells, and *Balanced* ours.
 `

@@ -152,8 +152,11 @@ func TestFig11And12Hold(t *testing.T) {
 		}
 		// The index has 8,192 cells of 4 bytes in both. The sampler, the histogram, and what the allocator rounds up to take less than 12 KB.
 		const index, rest = 8192 * 4, 12 << 10
-		if over := qmax.memory - 92*entries - index; over < 0 || over > rest {
+		if over := qmax.memory - 68*entries - index; over < 0 || over > rest {
 			t.Errorf("%v: q-max takes %.0f bytes, %.0f more than its entries and index", c.config, qmax.memory, over)
+		}
+		if said := 68*int(entries) + index; c.config.Memory() != said {
+			t.Errorf("%v: it says that it takes %d bytes, which are %d", c.config, c.config.Memory(), said)
 		}
 		if over := heap.memory - 92*chi - index; over < 0 || over > rest {
 			t.Errorf("%v: a heap takes %.0f bytes, %.0f more than its entries and index", c.config, heap.memory, over)

@@ -20,7 +20,7 @@ import (
 // network, beside HyperLogLog with as many registers as a sample has entries, and
 // obliviousFig4 of the bytes, beside CKY and Lemiesz' sketch.
 // An entry takes 64 bytes or so, a register of HyperLogLog and CKY one, and one of Lemiesz'
-// sketch 8: rows named same_memory are of sketches of as many bytes. Rows named same_record are of as many bytes as the sample's
+// sketch 8: rows named same_memory are of sketches of as many bytes, and all_memory of as many as all tables of a switch's sampler have. Rows named same_record are of as many bytes as the sample's
 // record has (record_bytes_per_entry), a register of HyperLogLog in 6 bits. They count one thing
 // only, where a sample has flows of any kind. Rows named query are what weir query volume answers from
 // the switches' records, with all defaults: it goes beyond the paper by the switches' own totals (oblivious.Sample.Calibrate), and
@@ -65,6 +65,8 @@ func volumeFigure(name string, unit oblivious.Unit, rivals []string, source stri
 		rows: func(m measures, t *table, traces []*obliviousTrace) {
 			m.ratio(t, traces, "error.query_over_"+rivals[0]+"_same_memory", []string{"uwra_query.error", "nwps_query.error"},
 				[]string{rivals[0] + "_same_memory.error"}, 1.3, "weir query volume; beyond "+source+" at equal memory", "lower")
+			m.ratio(t, traces, "error.query_over_"+rivals[0]+"_all_memory", []string{"uwra_query.error", "nwps_query.error"},
+				[]string{rivals[0] + "_all_memory.error"}, 1.3, "weir query volume; beyond "+source+" at the memory of all tables of a sampler", "lower")
 			m.ratio(t, traces, "error.query_over_union", []string{"uwra_query.error", "nwps_query.error"},
 				[]string{"uwra_union.error", "nwps_union.error"}, 1, "weir query volume over the sample alone", "lower")
 			m.rows(t, traces, []string{"uwra_query.inside", "nwps_query.inside"}, "share", "bounds of 95 % that hold the truth", "higher")
@@ -83,7 +85,7 @@ func volumeFigure(name string, unit oblivious.Unit, rivals []string, source stri
 			}
 			names = append(names, "uwra_simple.error", "nwps_simple.error", "uwra_union.error", "nwps_union.error", "uwra_query.error", "nwps_query.error")
 			for _, rival := range rivals {
-				names = append(names, rival+"_same_memory.error", rival+"_same_record.error")
+				names = append(names, rival+"_same_memory.error", rival+"_all_memory.error", rival+"_same_record.error")
 			}
 			m.rows(t, traces, names, "relative", source, "lower")
 		},
@@ -182,6 +184,8 @@ func rivalVolume(ctx context.Context, o Options, m measures, traces []*oblivious
 				}
 				sketches[rival+".error."+size.name] = newVolumeSketch(rival, size.size, seed)
 				sketches[rival+"_same_memory.error."+size.name] = newVolumeSketch(rival, size.size*entryBytes/registerBytes[rival], seed)
+				all := oblivious.Config{Size: size.size}.Memory()
+				sketches[rival+"_all_memory.error."+size.name] = newVolumeSketch(rival, all/registerBytes[rival], seed)
 			}
 		}
 		for i := range t.Len() {
@@ -205,7 +209,9 @@ func rivalVolume(ctx context.Context, o Options, m measures, traces []*oblivious
 	for _, t := range other {
 		if t.toCore { // the same packets as the first trace
 			for row, values := range maps.Clone(m) {
-				if name, _, _ := strings.Cut(row, "."); slices.ContainsFunc(rivals, func(r string) bool { return name == r || strings.HasPrefix(name, r+"_same_") }) {
+				if name, _, _ := strings.Cut(row, "."); slices.ContainsFunc(rivals, func(r string) bool {
+					return name == r || strings.HasPrefix(name, r+"_same_") || strings.HasPrefix(name, r+"_all_")
+				}) {
 					m[t.prefix+row] = values
 				}
 			}

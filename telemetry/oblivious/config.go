@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/weirswitch/weir/telemetry/hash"
 )
@@ -137,6 +138,16 @@ func (c Config) capacity() int {
 		gamma = DefaultGamma
 	}
 	return c.Size + max(int(math.Ceil(gamma*float64(c.Size))), 1)
+}
+
+// Memory is how many bytes the tables of a sampler take: its entries with the room beyond Size, and the index of them.
+func (c Config) Memory() int {
+	n, more := c.capacity(), 0
+	if c.Heap {
+		n, more = c.Size, int(unsafe.Sizeof(heapItem{}))
+	}
+	const value, id, free, cell = 8, 8, 4, 4
+	return n*(value+id+int(unsafe.Sizeof(rest{}))+free+more) + cell*indexCells(n)
 }
 
 // rankSeed keeps ranks independent of what else hashes packet ids under the

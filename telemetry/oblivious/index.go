@@ -24,9 +24,12 @@ type index struct {
 // cellsPerSlot makes the table 4 to 8 times as large as there are slots.
 const cellsPerSlot = 4
 
+// indexCells is a power of two.
+func indexCells(capacity int) int { return 1 << bits.Len(uint(cellsPerSlot*capacity-1)) }
+
 func newIndex(capacity int) index {
-	n := bits.Len(uint(cellsPerSlot*capacity - 1))
-	return index{cells: make([]uint32, 1<<n), shift: uint8(64 - n), slotBits: uint8(bits.Len(uint(capacity)))}
+	cells := indexCells(capacity)
+	return index{cells: make([]uint32, cells), shift: uint8(64 - bits.TrailingZeros(uint(cells))), slotBits: uint8(bits.Len(uint(capacity)))}
 }
 
 // cellHash mixes both words; values and ids are hashes already.

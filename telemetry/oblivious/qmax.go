@@ -1,10 +1,8 @@
 package oblivious
 
 import (
-	"cmp"
 	"math"
 	"math/bits"
-	"slices"
 )
 
 // qmax keeps the chi smallest of the ranks put into it, in constant time each
@@ -14,22 +12,13 @@ import (
 // two sequential passes, however large chi is. The worst single put is a
 // maintenance, (1+gamma) chi looks.
 //
-// Memory: 92 (1+gamma) chi bytes, and 16 to 32 (1+gamma) chi for the index.
+// Memory: 68 (1+gamma) chi bytes, and 16 to 32 (1+gamma) chi for the index.
 type qmax struct {
 	store
 	size  int
 	limit uint64 // no larger rank value is needed
-	// scratch and ties are for values that are not spread.
-	scratch []uint64
-	ties    []tie
-	// histogram counts values by their leading bits.
+	// histogram counts words by some of their bits.
 	histogram [buckets]uint32
-}
-
-// tie is one of several entries whose values are equal.
-type tie struct {
-	id   uint64
-	slot uint32
 }
 
 const (
@@ -39,8 +28,7 @@ const (
 )
 
 func newQmax(size, capacity int) *qmax {
-	return &qmax{store: newStore(capacity), size: size, limit: math.MaxUint64,
-		scratch: make([]uint64, capacity), ties: make([]tie, 0, capacity)}
+	return &qmax{store: newStore(capacity), size: size, limit: math.MaxUint64}
 }
 
 // put takes an entry of a rank value up to the limit, and reports whether it was
@@ -85,7 +73,7 @@ func (q *qmax) maintain() {
 		q.limit = min(q.limit, (at<<bucketShift-1)>>zeros)
 		q.drop()
 	} else {
-		value, below, equal := q.selectValue()
+		value, below, equal := q.selectWord(q.values, nil, 0, q.size-1)
 		q.limit = value
 		q.drop()
 		if keep := q.size - below; equal > keep {
@@ -119,62 +107,33 @@ func (q *qmax) drop() {
 // dropTies drops all but the first entries, by id, of just this value: more of
 // them than there is room for.
 func (q *qmax) dropTies(value uint64, keep int) {
-	q.ties = q.ties[:0]
+	last, _, _ := q.selectWord(q.ids, q.values, value, keep-1)
 	for slot, v := range q.values {
-		if v == value {
-			q.ties = append(q.ties, tie{q.ids[slot], uint32(slot)})
+		if v == value && q.ids[slot] > last {
+			q.remove(uint32(slot))
 		}
-	}
-	slices.SortFunc(q.ties, func(a, b tie) int { return cmp.Compare(a.id, b.id) })
-	for _, t := range q.ties[keep:] {
-		q.remove(t.slot)
 	}
 }
 
-// selectValue returns the size-th smallest value, how many are smaller, and
-// how many are equal to it.
-func (q *qmax) selectValue() (value uint64, below, equal int) {
-	copy(q.scratch, q.values)
-	value = selectSmallest(q.scratch, q.size-1)
-	for _, v := range q.values {
-		if v < value {
-			below++
-		} else if v == value {
-			equal++
+// selectWord returns the word that would be at index k if words were sorted, how many are
+// smaller, and how many are equal to it. If of is not nil, only words whose place in it has the value
+// count. It counts words by bucketBits of them at a time, from the highest: that needs no copy of
+// them, at the price of up to seven passes.
+func (q *qmax) selectWord(words, of []uint64, value uint64, k int) (word uint64, below, equal int) {
+	for from := 64; from > 0; {
+		shift := max(from-bucketBits, 0)
+		mask := uint64(1)<<(from-shift) - 1
+		clear(q.histogram[:])
+		for i, w := range words {
+			if w>>from == word && (of == nil || of[i] == value) {
+				q.histogram[w>>shift&mask]++
+			}
 		}
+		at := uint64(0)
+		for ; below+int(q.histogram[at]) <= k; at++ {
+			below += int(q.histogram[at])
+		}
+		word, equal, from = word<<(from-shift)|at, int(q.histogram[at]), shift
 	}
-	return value, below, equal
-}
-
-// selectSmallest returns the value that would be at index k if s were
-// sorted, and reorders s (Hoare's selection, with the median of three).
-func selectSmallest(s []uint64, k int) uint64 {
-	low, high := 0, len(s)-1
-	for low < high {
-		a, b, c := s[low], s[(low+high)/2], s[high]
-		pivot := max(min(a, b), min(max(a, b), c))
-		i, j := low, high
-		for i <= j {
-			for s[i] < pivot {
-				i++
-			}
-			for s[j] > pivot {
-				j--
-			}
-			if i <= j {
-				s[i], s[j] = s[j], s[i]
-				i++
-				j--
-			}
-		}
-		switch {
-		case k <= j:
-			high = j
-		case k >= i:
-			low = i
-		default:
-			return s[k]
-		}
-	}
-	return s[k]
+	return word, below, equal
 }

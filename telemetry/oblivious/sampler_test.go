@@ -87,18 +87,36 @@ func TestEqualValues(t *testing.T) {
 	}
 }
 
-func TestSelectSmallest(t *testing.T) {
+// TestSelectWord: as a sorted list has it, of words that are spread, that differ in their last bits, that are equal, and among
+// others that do not count.
+func TestSelectWord(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
+	q := newQmax(2, 3)
 	for range 3000 {
-		s := make([]uint64, 1+r.IntN(60))
-		for i := range s {
-			s[i] = r.Uint64N(1 + r.Uint64N(80))
+		words, of := make([]uint64, 1+r.IntN(60)), make([]uint64, 0, 60)
+		distinct, shift := 1+r.Uint64N(80), r.IntN(58)
+		var among []uint64
+		for i := range words {
+			words[i] = r.Uint64N(distinct) << shift
+			of = append(of, r.Uint64N(3))
+			if of[i] == 2 {
+				among = append(among, words[i])
+			}
 		}
-		sorted := slices.Sorted(slices.Values(s))
-		k := r.IntN(len(s))
-		if got := selectSmallest(s, k); got != sorted[k] {
-			t.Fatalf("place %d of %v is %d", k, sorted, got)
+		check := func(of, counted []uint64) {
+			if len(counted) == 0 {
+				return
+			}
+			slices.Sort(counted)
+			k := r.IntN(len(counted))
+			first, _ := slices.BinarySearch(counted, counted[k])
+			after, _ := slices.BinarySearch(counted, counted[k]+1)
+			if word, below, equal := q.selectWord(words, of, 2, k); word != counted[k] || below != first || equal != after-first {
+				t.Fatalf("place %d of %v is %d, %d below, %d equal", k, counted, word, below, equal)
+			}
 		}
+		check(of, among)
+		check(nil, slices.Clone(words))
 	}
 }
 
