@@ -217,7 +217,7 @@ func (n *Node) setUp() (err error) {
 	}
 	n.inForce.Store(force)
 	if n.options.TakeOver {
-		if n.taking, err = n.take(); err != nil {
+		if n.taking, err = n.take(queues, held); err != nil {
 			return err
 		}
 	} else if err := n.listen(); err != nil {

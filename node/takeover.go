@@ -388,7 +388,8 @@ type taking struct {
 }
 
 // take asks the switch's process for all that it has.
-func (n *Node) take() (_ *taking, err error) {
+// Its ports have so many queues, in which so many frames wait at most.
+func (n *Node) take(queues, held int) (_ *taking, err error) {
 	path := takeoverSocket(n.config.Control.Socket)
 	c, err := net.DialTimeout("unix", path, prepareLimit)
 	if err != nil {
@@ -460,7 +461,15 @@ func (n *Node) take() (_ *taking, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return t, sameDevices(theirs, same)
+	if err := sameDevices(theirs, same); err != nil {
+		return nil, err
+	}
+	d := n.config.Dataplane
+	d.Frames = t.offer.Frames
+	if err := d.CheckFrames(queues, held); err != nil {
+		return nil, fmt.Errorf("the memory of the running switch: dataplane.%w, and restart the switch", err)
+	}
+	return t, nil
 }
 
 // because prefers what the other side has said to why it was not heard.
@@ -487,7 +496,9 @@ func sameDevices(theirs, ours *config.Config) error {
 		switch {
 		case other == nil:
 			errs = append(errs, fmt.Errorf("port %s is missing here", p.Name))
-		case !reflect.DeepEqual(p, *other):
+		case (p.Held() == 0) != (other.Held() == 0):
+			errs = append(errs, fmt.Errorf("port %s has rate_bits or classes there and not here, or here and not there", p.Name))
+		case !reflect.DeepEqual(p, withQueues(*other, p)):
 			errs = append(errs, fmt.Errorf("port %s is configured otherwise here", p.Name))
 		}
 	}
@@ -500,6 +511,12 @@ func sameDevices(theirs, ours *config.Config) error {
 		return fmt.Errorf("the new process takes over ports, memory and workers as they are: %w: change them in the running switch first (weir ctl reload), or afterwards", err)
 	}
 	return nil
+}
+
+// withQueues is a port's configuration with the rate and classes of another one: these may differ, as the new process puts what waits into its own.
+func withQueues(c, of port.Config) port.Config {
+	c.RateBits, c.QueuePackets, c.Classes = of.RateBits, of.QueuePackets, of.Classes
+	return c
 }
 
 // close lets go of what was not taken, and says why.

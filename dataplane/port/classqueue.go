@@ -159,6 +159,8 @@ type classQueue struct {
 	batch   *packet.Batch
 	chosen  [packet.BatchSize]uint8 // the classes of batch
 	idx     [packet.BatchSize]uint16
+	// entering is what another process has of the queue, between Enter and Begin.
+	entering *backlog
 }
 
 // line is where the packets of a class wait.
@@ -472,15 +474,20 @@ func (q *classQueue) Rehome(frames *packet.Cache) {
 
 // Close implements Queue.
 func (q *classQueue) Close() (Rest, error) {
-	waiting := 0
-	for c := range q.classes.of {
-		for l := &q.lines[c]; q.turn.head[c] != l.tail; q.turn.head[c]++ {
-			q.frames.FreePacket(q.first(uint8(c)))
-			waiting++
-		}
-	}
-	q.turn.held, q.turn.bytes, q.turn.all, q.turn.frames = [packet.MaxClasses]uint32{}, [packet.MaxClasses]int64{}, 0, 0
+	waiting := q.freeWaiting()
 	rest, err := q.Queue.Close()
 	rest.Unsent += waiting
 	return rest, err
+}
+
+// freeWaiting frees the packets that wait, and returns how many.
+func (q *classQueue) freeWaiting() (packets int) {
+	for c := range q.classes.of {
+		for l := &q.lines[c]; q.turn.head[c] != l.tail; q.turn.head[c]++ {
+			q.frames.FreePacket(q.first(uint8(c)))
+			packets++
+		}
+	}
+	q.turn.held, q.turn.bytes, q.turn.all, q.turn.frames = [packet.MaxClasses]uint32{}, [packet.MaxClasses]int64{}, 0, 0
+	return packets
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/pipeline/limiter"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
@@ -43,9 +44,10 @@ func setRate(b *limiter.Bucket, bits int64, maxFrame int) (burst int64) {
 	return burst
 }
 
-var shapeBase = time.Now()
+var shapeBase, shapeStart = time.Now(), clock.Kernel.Monotonic()
 
-func monotonic() int64 { return int64(time.Since(shapeBase)) + int64(time.Hour) }
+// monotonic reads CLOCK_MONOTONIC, which a process that takes the switch over has, too.
+func monotonic() int64 { return shapeStart + int64(time.Since(shapeBase)) }
 
 // shape puts the port's rate, or its classes, in front of a queue; a nil shaper has neither.
 func (s *shaper) shape(q Queue, frames *packet.Cache) Queue {
@@ -78,11 +80,13 @@ type shapedQueue struct {
 	blocked packet.Reason
 	batch   *packet.Batch
 	idx     [packet.BatchSize]uint16
+	// entering is what another process has of the queue, between Enter and Begin.
+	entering *backlog
 }
 
 // Transmit implements Queue.
 func (q *shapedQueue) Transmit(b *packet.Batch, idx []uint16) int {
-	n := min(len(idx), len(q.fifo)-int(q.tail-q.head))
+	n := max(min(len(idx), q.slots-int(q.tail-q.head)), 0) // more than slots may have come from another process
 	for _, i := range idx[:n] {
 		q.fifo[q.tail&q.mask] = b.Pkts[i]
 		q.tail++

@@ -140,14 +140,3 @@ func (v *Virtual) Leave() {}
 
 // Entered implements Takeable.
 func (v *Virtual) Entered() error { return nil }
-
-// Unmovable says why a queue is not Movable.
-func Unmovable(q Queue) string {
-	switch q.(type) {
-	case *shapedQueue:
-		return "packets wait for the port's rate_bits in memory of this process"
-	case *classQueue:
-		return "packets wait in the port's classes in memory of this process"
-	}
-	return "its driver has no such hand-over"
-}

@@ -59,11 +59,12 @@ func (s *Switch) Takeable() (ports []port.Takeable, err error) {
 	for _, w := range s.workers {
 		w.Do(func() {
 			for k := range w.queues {
-				if q := &w.queues[k]; int(q.number) >= queues[q.port] {
+				q := &w.queues[k]
+				if int(q.number) >= queues[q.port] {
 					continue
 				}
-				if _, ok := w.queues[k].queue.(port.Movable); !ok {
-					errs = append(errs, fmt.Errorf("queue %s: no other process can take it over: %s", w.names[k], port.Unmovable(w.queues[k].queue)))
+				if why := port.Unmovable(q.queue); why != "" {
+					errs = append(errs, fmt.Errorf("queue %s: no other process can take it over: %s", w.names[k], why))
 				}
 			}
 		})

@@ -22,7 +22,7 @@ import (
 )
 
 // Version is that of the messages, and of the states of ports and stages within them. It grows with each change of any of them.
-const Version = 3
+const Version = 4
 
 // The bounds of a message.
 const (

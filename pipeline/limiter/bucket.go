@@ -78,3 +78,23 @@ func (k *Bucket) GiveBack(taken, unused uint64) {
 		k.emptyAt.Add(k.span(taken-unused) - k.span(taken))
 	}
 }
+
+// Level is how empty the bucket is, for Resume: the time at which it would be empty, of Take's clock. Without a limit it is that of a full one.
+func (k *Bucket) Level() int64 {
+	if k.rate == 0 {
+		return math.MinInt64 / 2
+	}
+	return k.emptyAt.Load()
+}
+
+// Resume makes the bucket as empty as another one was, by its Level on the same clock, if it is not emptier; whatever the level, it is never
+// more than full, nor empty for longer than skew. Their rates may differ: what the other one had gathered in some time is what this one
+// gathers in it. Set comes before.
+func (k *Bucket) Resume(level int64) {
+	for {
+		was := k.emptyAt.Load()
+		if level <= was || k.emptyAt.CompareAndSwap(was, level) {
+			return
+		}
+	}
+}
