@@ -275,6 +275,9 @@ func TestTakeoverRefused(t *testing.T) {
 		{"port configured otherwise", "port p1 is configured otherwise", func(t *testing.T) string {
 			return b.failTakeover(t, other("budget.toml", "interface = \"p1\"", "interface = \"p1\"\ntx_budget = 64"), nil)
 		}, "port p1 is configured otherwise"},
+		{"a rate that is not there", "rate_bits or classes", func(t *testing.T) string {
+			return b.failTakeover(t, other("rate.toml", "interface = \"p1\"", "interface = \"p1\"\nrate_bits = 1_000_000"), nil)
+		}, "port p1 has rate_bits or classes there and not here, or here and not there"},
 		{"more workers", "workers.count is 1 there and 2 here", func(t *testing.T) string {
 			return b.failTakeover(t, other("workers.toml", "[workers]", "[workers]\ncount = 2"), nil)
 		}, "workers.count is 1 there and 2 here"},

@@ -33,7 +33,7 @@ type Waiting struct {
 // They count packets, and the bytes of these without FCS.
 type ClassCounters struct {
 	Name string `json:"name"`
-	// Packets came to the class, and found room in it, or did not: Dropped. Unsent were in it when the port closed, or was opened with other classes.
+	// Packets came to the class, and found room in it, or did not: Dropped. Those that wait when another process takes the switch over are counted there. Unsent were in it when the port closed, or was opened with other classes.
 	Packets      uint64 `json:"packets"`
 	Bytes        uint64 `json:"bytes"`
 	Sent         uint64 `json:"sent"`

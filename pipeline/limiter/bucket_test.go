@@ -85,3 +85,30 @@ func TestUnlimited(t *testing.T) {
 		t.Errorf("the zero bucket gave %d", got)
 	}
 }
+
+// TestResume: a bucket goes on where another one was, with the rate of its own, and whatever it is given, it has a burst at most, and is empty for skew at most.
+func TestResume(t *testing.T) {
+	now := 100 * second
+	var was Bucket
+	was.Set(1000, 100)
+	was.Take(now, 100)
+	now += 40e6 // 40 tokens
+	for _, c := range []struct {
+		rate, want uint64
+		level      int64
+	}{
+		{1000, 40, was.Level()}, {2000, 80, was.Level()}, {1000, 100, math.MinInt64}, {1000, 100, new(Bucket).Level()}, {1000, 0, now}, {1000, 0, now + 1},
+		{1000, 0, math.MaxInt64},
+	} {
+		var k Bucket
+		k.Set(c.rate, 100)
+		k.Resume(c.level)
+		k.Resume(math.MinInt64) // another queue of the port is fuller
+		if got := k.Take(now, 1000); got != c.want {
+			t.Errorf("rate %d, level %d: %d, want %d", c.rate, c.level, got, c.want)
+		}
+		if got := k.Take(now+skew+second, 1000); got != 100 {
+			t.Errorf("rate %d, level %d: %d later, want a burst", c.rate, c.level, got)
+		}
+	}
+}
