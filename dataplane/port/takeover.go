@@ -52,8 +52,8 @@ type Peered interface {
 type Share struct {
 	Name   string          `json:"name"`
 	Driver string          `json:"driver"`
-	State  json.RawMessage `json:"state"` // of the driver
-	Files  []*os.File      `json:"-"`     // descriptors, in the driver's order
+	State  json.RawMessage `json:"state,omitempty"` // of the driver; a raw null would not be none
+	Files  []*os.File      `json:"-"`               // descriptors, in the driver's order
 }
 
 // Close closes the descriptors that no port took.
