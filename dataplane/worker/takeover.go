@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/dataplane/port"
+	"github.com/weirswitch/weir/pipeline/packet"
 )
 
 // Rest is a switch whose workers wait between two batches, all at once, with nothing between them: a process that takes the switch over goes
@@ -120,6 +121,9 @@ func (s *Switch) Rest(limit time.Duration) (*Rest, error) {
 		}
 	}
 	s.emptyHomes()
+	for _, w := range s.workers {
+		w.letGo()
+	}
 	// The workers are between two batches and this goroutine has all they have. What a worker takes over leaves by its own queues,
 	// so one round empties the rings.
 	for _, w := range s.workers {
@@ -127,6 +131,20 @@ func (s *Switch) Rest(limit time.Duration) (*Rest, error) {
 		}
 	}
 	return r, nil
+}
+
+// letGo sends what stages keep between two batches (pipeline.Holder): frames that no queue has are free in the process that takes the switch over.
+func (w *Worker) letGo() {
+	b := w.taken
+	b.Now = w.now
+	w.graph.Release(nil, func(p *packet.Packet) {
+		if o := b.Append(); o != nil {
+			*o = *p
+		} else {
+			w.drop(b, p, packet.ReasonShutdown)
+		}
+	})
+	w.dispatch(b, true)
 }
 
 // Queues calls f for each queue of each port, with the port's and the queue's number.

@@ -154,11 +154,16 @@ func (f *faults) mac(key, text string) (mac [6]byte) {
 
 func (f *faults) addr(key, text string) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(text)
-	if err != nil || a.Zone() != "" || a.Is4In6() || a.IsMulticast() || a.IsUnspecified() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+	if err != nil || !isHost(a) {
 		f.add("%s: %q is not the address of a host: write one, as in \"192.0.2.1\" or \"2001:db8::1\"", key, text)
 		return a, false
 	}
 	return a, true
+}
+
+// isHost reports whether an address can be that of a remote end, or of the switch.
+func isHost(a netip.Addr) bool {
+	return a.IsValid() && a.Zone() == "" && !a.Is4In6() && !a.IsMulticast() && !a.IsUnspecified() && a != netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
 func (c *Config) plan(ports []string) (*plan, error) {

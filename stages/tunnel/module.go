@@ -267,7 +267,7 @@ func (m *Module) learn(e *event) {
 		if !e.six {
 			a = netip.AddrFrom4([4]byte(e.addr[:4]))
 		}
-		if _, _, ok := m.plan.route(a); !ok || !m.knows(a) && (len(m.numbers) == maxEnds || len(m.learned) >= maxEnds/2) { // half is for those that are named
+		if !m.room(a) {
 			m.fdb.full.Add(1)
 			return
 		}
@@ -279,6 +279,12 @@ func (m *Module) learn(e *event) {
 		}
 	}
 	m.fdb.put(e.key, entryValue(uint32(n), e.stamp))
+}
+
+// room reports whether an end can be learned: an underlay leads to it, and there is room in that half of the ends that is not for those that are named.
+func (m *Module) room(a netip.Addr) bool {
+	_, _, ok := m.plan.route(a)
+	return ok && (m.knows(a) || len(m.numbers) < maxEnds && len(m.learned) < maxEnds/2)
 }
 
 func (m *Module) knows(a netip.Addr) bool {
