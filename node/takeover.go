@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -483,28 +483,39 @@ func (t *taking) because(err error) error {
 // sameDevices refuses a configuration whose ports and memory are not those that are taken over.
 func sameDevices(theirs, ours *config.Config) error {
 	var errs []error
-	differ := func(key string, a, b any) {
-		if !reflect.DeepEqual(a, b) {
-			errs = append(errs, fmt.Errorf("%s is %v there and %v here", key, a, b))
-		}
-	}
-	differ("switch.id", theirs.Switch.ID, ours.Switch.ID)
-	differ("workers.count", theirs.Workers.Count, ours.Workers.Count)
-	differ("dataplane", theirs.Dataplane, ours.Dataplane)
 	for _, p := range theirs.Ports {
-		other := ours.PortNamed(p.Name)
-		switch {
+		switch other := ours.PortNamed(p.Name); {
 		case other == nil:
 			errs = append(errs, fmt.Errorf("port %s is missing here", p.Name))
 		case (p.Held() == 0) != (other.Held() == 0):
 			errs = append(errs, fmt.Errorf("port %s has rate_bits or classes there and not here, or here and not there", p.Name))
-		case !reflect.DeepEqual(p, withQueues(*other, p)):
-			errs = append(errs, fmt.Errorf("port %s is configured otherwise here", p.Name))
 		}
 	}
 	for _, p := range ours.Ports {
 		if theirs.PortNamed(p.Name) == nil {
 			errs = append(errs, fmt.Errorf("port %s is missing there", p.Name))
+		}
+	}
+	for _, c := range config.Diff(theirs, ours) {
+		key := c.Key
+		switch table, after, _ := strings.Cut(key, "."); {
+		case key == "switch.id", key == "workers.count", table == "dataplane":
+		case strings.HasPrefix(table, "port[") && after != "" && !ofQueues(after): // without it, a whole port is missing in one of both
+			at, err := strconv.Atoi(strings.Trim(table, "port[]"))
+			if err != nil || at >= len(ours.Ports) {
+				continue
+			}
+			key += " of port " + ours.Ports[at].Name
+		default:
+			continue
+		}
+		switch {
+		case c.Old == "":
+			errs = append(errs, fmt.Errorf("%s is missing there and %s here", key, c.New))
+		case c.New == "":
+			errs = append(errs, fmt.Errorf("%s is %s there and missing here", key, c.Old))
+		default:
+			errs = append(errs, fmt.Errorf("%s is %s there and %s here", key, c.Old, c.New))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -513,10 +524,9 @@ func sameDevices(theirs, ours *config.Config) error {
 	return nil
 }
 
-// withQueues is a port's configuration with the rate and classes of another one: these may differ, as the new process puts what waits into its own.
-func withQueues(c, of port.Config) port.Config {
-	c.RateBits, c.QueuePackets, c.Classes = of.RateBits, of.QueuePackets, of.Classes
-	return c
+// ofQueues is about a key of a port's rate or classes: these may differ, as the new process puts what waits into its own.
+func ofQueues(key string) bool {
+	return key == "rate_bits" || key == "queue_packets" || strings.HasPrefix(key, "class[")
 }
 
 // close lets go of what was not taken, and says why.

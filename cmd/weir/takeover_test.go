@@ -272,9 +272,9 @@ func TestTakeoverRefused(t *testing.T) {
 		{"fewer ports", "port p1 is missing here", func(t *testing.T) string {
 			return b.failTakeover(t, other("fewer.toml", "[[port]]\ninterface = \"p1\"\n", "", `"patch"`, `"l2"`, "[stages.patch]\npairs = [[\"p0\", \"p1\"]]\n", ""), nil)
 		}, "port p1 is missing here"},
-		{"port configured otherwise", "port p1 is configured otherwise", func(t *testing.T) string {
+		{"port configured otherwise", "port[1].tx_budget of port p1 is 0 there and 64 here", func(t *testing.T) string {
 			return b.failTakeover(t, other("budget.toml", "interface = \"p1\"", "interface = \"p1\"\ntx_budget = 64"), nil)
-		}, "port p1 is configured otherwise"},
+		}, "port[1].tx_budget of port p1 is 0 there and 64 here"},
 		{"a rate that is not there", "rate_bits or classes", func(t *testing.T) string {
 			return b.failTakeover(t, other("rate.toml", "interface = \"p1\"", "interface = \"p1\"\nrate_bits = 1_000_000"), nil)
 		}, "port p1 has rate_bits or classes there and not here, or here and not there"},
