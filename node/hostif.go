@@ -57,15 +57,26 @@ func (n *Node) followKernelFor(m *l3.Module, stop <-chan struct{}) {
 			state := n.hostState(m, s)
 			ignored := m.SetHostState(state)
 			n.log.Info("routes of the kernel", zap.Int("routes", len(state.Routes)), zap.Int("ignored", ignored))
+			n.noteKernel(nil)
 		},
 		Failed: func(err error) {
 			if err != nil {
 				n.log.Warn("the kernel's routing is not followed", zap.Error(err))
+				n.noteKernel(err)
 			}
 		},
 	})
 	if err != nil {
+		n.noteKernel(err)
 		n.log.Error("the kernel's routing is not followed", zap.Error(err))
+	}
+}
+
+// noteKernel passes the outcome of the first reading on to awaitKernel.
+func (n *Node) noteKernel(err error) {
+	select {
+	case n.kernelRead <- err:
+	default:
 	}
 }
 

@@ -94,14 +94,16 @@ type Node struct {
 	takeoversFailed atomic.Uint64
 	blocked         atomic.Int64 // nanoseconds in which no process forwarded when this one took over, 0 if it did not
 
-	space    *port.Space // where interfaces are opened
-	kernel   *hostif.Watch
-	pool     *packet.Pool
-	memory   *port.UMEM // nil until the first port that needs it
-	sw       *worker.Switch
-	path     *export.Path
-	digests  atomic.Pointer[local.Digests] // nil: the node answers no questions
-	statuses *statuses
+	space  *port.Space // where interfaces are opened
+	kernel *hostif.Watch
+	// kernelRead has the outcome of the kernel's first reading; holds one.
+	kernelRead chan error
+	pool       *packet.Pool
+	memory     *port.UMEM // nil until the first port that needs it
+	sw         *worker.Switch
+	path       *export.Path
+	digests    atomic.Pointer[local.Digests] // nil: the node answers no questions
+	statuses   *statuses
 
 	changing     sync.Mutex // one change of the configuration at a time
 	inForce      atomic.Pointer[inForce]
@@ -134,7 +136,7 @@ func New(c *config.Config, o Options) (*Node, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	n := &Node{config: c, options: o, log: o.Log, portsChanged: make(chan struct{}, 1), graphChanged: make(chan struct{}, 1)}
+	n := &Node{config: c, options: o, log: o.Log, portsChanged: make(chan struct{}, 1), graphChanged: make(chan struct{}, 1), kernelRead: make(chan error, 1)}
 	if err := n.setUp(); err != nil {
 		if n.taking != nil {
 			err = errors.Join(err, n.taking.close(err))
@@ -185,6 +187,9 @@ func (n *Node) setUp() (err error) {
 		return errors.Join(err, spaceErr)
 	}
 	n.kernel = hostif.New(n.space.Do)
+	if n.options.TakeOver {
+		n.kernel.Hold() // the other process has the host interfaces
+	}
 	queues, held := 0, 0
 	err = errors.Join(checkPrivileges(c, given), err) // first, as all else follows from it
 	for _, pc := range c.Ports {
@@ -299,11 +304,6 @@ func (n *Node) setUp() (err error) {
 	}
 	n.joinPorts(chain)
 	n.followBonds()
-	if n.taking != nil {
-		if err := n.takeStates(); err != nil {
-			return err
-		}
-	}
 	return n.sw.FollowGraph()
 }
 

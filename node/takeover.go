@@ -16,6 +16,7 @@ import (
 	"github.com/weirswitch/weir/config"
 	"github.com/weirswitch/weir/control"
 	"github.com/weirswitch/weir/control/api"
+	"github.com/weirswitch/weir/dataplane/hostif"
 	"github.com/weirswitch/weir/dataplane/port"
 	"github.com/weirswitch/weir/internal/handover"
 	"github.com/weirswitch/weir/internal/socket"
@@ -100,9 +101,10 @@ type stageState struct {
 }
 
 type endState struct {
-	Free   int `json:"free"` // frames that no queue has
-	Queues int `json:"queues"`
-	Peered int `json:"peered"` // ports whose peers wait
+	Free   int            `json:"free"` // frames that no queue has
+	Queues int            `json:"queues"`
+	Peered int            `json:"peered"` // ports whose peers wait
+	Hosts  []hostif.Given `json:"hosts"`  // what the router's host interfaces were given
 }
 
 // begins names the stages whose state is their configuration, or what they measure: that begins anew, after the old process has ended its slices.
@@ -116,10 +118,6 @@ func (n *Node) unpassable() error {
 		_, handed := s.Module.(pipeline.Handed)
 		if !stateful && !handed && !slices.Contains(begins, s.Name) {
 			errs = append(errs, fmt.Errorf("stage %s: no other process can go on with what it knows", s.Name))
-		}
-		// The new process would forward before it has read the kernel's routes, and both would set the interfaces up meanwhile.
-		if m, ok := s.Module.(*l3.Module); ok && len(m.HostPairs()) != 0 {
-			errs = append(errs, fmt.Errorf("stage %s: no other process can take over a router whose ports have host interfaces", s.Name))
 		}
 	}
 	return errors.Join(errs...)
@@ -212,14 +210,17 @@ func (n *Node) give(conn *handover.Conn, peer socket.Peer) error {
 		return err
 	}
 	m.Close()
+	n.kernel.Hold() // the host interfaces are as they are until the switch is the other's, or this one goes on
 	begun := time.Now()
 	_ = conn.SetDeadline(begun.Add(restLimit))
 	rest, err := n.sw.Rest(restLimit)
 	if err != nil {
+		n.kernel.Release()
 		return err
 	}
 	if err := n.sendState(conn, rest); err != nil {
 		rest.End()
+		n.kernel.Release()
 		return fmt.Errorf("no packet was forwarded for %v: %w", time.Since(begun).Round(time.Microsecond), err)
 	}
 	for _, s := range handedOf(n.chain()) {
@@ -358,7 +359,7 @@ func (n *Node) sendState(conn *handover.Conn, rest resting) error {
 			return err
 		}
 	}
-	if err := conn.Send(kindEnd, endState{free, queues, peered}, nil); err != nil {
+	if err := conn.Send(kindEnd, endState{free, queues, peered, n.kernel.Given()}, nil); err != nil {
 		return err
 	}
 	m, err := conn.Receive(kindReady)
@@ -554,6 +555,12 @@ func (t *taking) close(why error) error {
 // enter has the old process's workers rest, takes what their queues know, and returns when this process may go on.
 func (n *Node) enter() error {
 	t := n.taking
+	if err := n.awaitKernel(); err != nil {
+		return err
+	}
+	if err := n.takeStates(); err != nil {
+		return err
+	}
 	t.begun = time.Now()
 	_ = t.conn.SetDeadline(t.begun.Add(prepareLimit))
 	if err := t.conn.Send(kindRest, nil, nil); err != nil {
@@ -601,6 +608,9 @@ func (n *Node) enter() error {
 			return err
 		}
 	}
+	if err := n.kernel.Take(end.Hosts); err != nil {
+		return err
+	}
 	if len(queues) != end.Queues {
 		return fmt.Errorf("%d queues came, and not %d", len(queues), end.Queues)
 	}
@@ -647,6 +657,24 @@ func (n *Node) enter() error {
 		s.handed.Begin()
 	}
 	return nil
+}
+
+// awaitKernel waits until the router has the kernel's routes and addresses, if it has host interfaces: it forwards by them from its first packet on.
+func (n *Node) awaitKernel() error {
+	if m, ok := moduleOf[*l3.Module](n.chain()); !ok || len(m.HostPairs()) == 0 {
+		return nil
+	}
+	late := time.NewTimer(prepareLimit)
+	defer late.Stop()
+	select {
+	case err := <-n.kernelRead:
+		if err != nil {
+			return fmt.Errorf("the kernel's routes of the host interfaces: %w: try again", err)
+		}
+		return nil
+	case <-late.C:
+		return fmt.Errorf("the kernel's routes of the host interfaces were not read within %v: try again", prepareLimit)
+	}
 }
 
 // takenStages are those of this graph whose memory the other process has offered.
@@ -717,6 +745,7 @@ func (n *Node) entered() error {
 	sent := t.conn.Send(kindForwarding, nil, nil)
 	n.log.Info("took the switch over", zap.Int("from process", t.offer.Process), zap.String("of version", t.offer.Version), zap.Duration("blocked", blocked))
 	errs := []error{n.sw.Entered()}
+	n.kernel.Release()
 	_ = t.conn.SetDeadline(time.Now().Add(leaveLimit))
 	m, err := t.conn.Receive(kindLeft)
 	if err != nil || sent != nil {

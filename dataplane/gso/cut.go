@@ -83,6 +83,9 @@ func (c *Cut) Total() int { return c.layout.Headers + c.left }
 // Size is the payload of a segment, in bytes.
 func (c *Cut) Size() int { return c.size }
 
+// Kind is what BeginKind was given, without ECN.
+func (c *Cut) Kind() uint8 { return c.layout.Kind }
+
 // Taken is how many segments Next has returned.
 func (c *Cut) Taken() int { return c.index }
 

@@ -27,8 +27,13 @@ type given struct {
 	addresses []netip.Prefix
 }
 
-// settle gives the interfaces what they lack. One that does not exist is left out.
+// settle gives the interfaces what they lack, unless the watch is held. One that does not exist is left out.
 func (w *Watch) settle(wants []Want) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held {
+		return nil
+	}
 	var errs []error
 	for i := range wants {
 		if err := w.settleOne(&wants[i]); err != nil {

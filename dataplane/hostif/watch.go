@@ -4,7 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,7 +18,10 @@ import (
 type Watch struct {
 	do    func(func() error) error
 	nudge chan struct{} // something may have changed; holds one
+
+	mu    sync.Mutex // guards what follows
 	given map[string]given
+	held  bool
 }
 
 // New returns a watch of the namespace in which do runs a function.
@@ -41,6 +48,71 @@ func (w *Watch) Look() {
 	case w.nudge <- struct{}{}:
 	default:
 	}
+}
+
+// Hold keeps the watch from changing interfaces until Release, as another process that has them may do so, or is about to: it only reads. A change that is under way has ended.
+func (w *Watch) Hold() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held = true
+}
+
+// Release ends Hold, and has the watch look.
+func (w *Watch) Release() {
+	w.mu.Lock()
+	w.held = false
+	w.mu.Unlock()
+	w.Look()
+}
+
+// Given is what a watch gave an interface, for the one of a process that takes the interface over: it removes addresses that the interface is no longer to have.
+type Given struct {
+	Interface string         `json:"interface"`
+	Index     int            `json:"index"` // the kernel's; another one is another interface
+	Addresses []netip.Prefix `json:"addresses"`
+}
+
+// Given returns what the watch gave each interface.
+func (w *Watch) Given() (all []Given) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, g := range w.given {
+		all = append(all, Given{name, g.index, g.addresses})
+	}
+	slices.SortFunc(all, func(a, b Given) int { return strings.Compare(a.Interface, b.Interface) })
+	return all
+}
+
+// The bounds of what is taken.
+const (
+	maxGiven     = 65536
+	maxAddresses = 4096 // of an interface
+)
+
+// Take has the watch go on with what another process's gave. Nothing is taken with an error.
+func (w *Watch) Take(all []Given) error {
+	if len(all) > maxGiven {
+		return fmt.Errorf("%d host interfaces were taken over, and there can be %d", len(all), maxGiven)
+	}
+	taken := map[string]given{}
+	for _, g := range all {
+		if _, twice := taken[g.Interface]; twice || g.Interface == "" || g.Index <= 0 {
+			return fmt.Errorf("a host interface %q with index %d was taken over, twice: %v", g.Interface, g.Index, twice)
+		}
+		if len(g.Addresses) > maxAddresses {
+			return fmt.Errorf("the host interface %s was taken over with %d addresses, and can have %d", g.Interface, len(g.Addresses), maxAddresses)
+		}
+		for _, a := range g.Addresses {
+			if !a.IsValid() {
+				return fmt.Errorf("the host interface %s was taken over with the address %v", g.Interface, a)
+			}
+		}
+		taken[g.Interface] = given{g.Index, g.Addresses}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.given = taken
+	return nil
 }
 
 // Run works until stop is closed.

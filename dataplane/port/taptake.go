@@ -1,6 +1,7 @@
 package port
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -91,23 +92,53 @@ func (t *Tap) Entered() error {
 	return nil
 }
 
-// A tapQueue has no frames between two batches, and what waits for the port is in the kernel.
+// A tapQueue has no frames between two batches, and what waits for the port is in the kernel, but for the rest of a large packet that is being cut. The state is 'T', or
+//
+//	| 'C' | kind 1 | size of a segment 2 | segments that were received 2 | the large packet |
+//
+// in little-endian.
+const cutHeader = 6
 
 // AppendState implements Movable.
 func (q *tapQueue) AppendState(dst []byte) ([]byte, error) {
 	if !q.shared.Load() {
 		return nil, errMadeAnew
 	}
-	if q.cut.On() {
-		return nil, errors.New("a large packet of the host is being cut: try again")
+	if !q.cut.On() {
+		return append(dst, 'T'), nil
 	}
-	return append(dst, 'T'), nil
+	dst = append(dst, 'C', q.cut.Kind())
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(q.cut.Size()))
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(q.cut.Taken()))
+	return append(dst, q.one[0]...), nil
 }
 
 // Enter implements Movable.
 func (q *tapQueue) Enter(state []byte) ([]uint32, error) {
-	if string(state) != "T" {
+	switch {
+	case string(state) == "T":
+		return nil, nil
+	case len(state) == 0 || state[0] != 'C':
 		return nil, errClosedMeanwhile
+	case len(state) < cutHeader || len(state)-cutHeader > len(q.large):
+		return nil, fmt.Errorf("the state of a large packet has %d bytes", len(state))
+	}
+	kind, size, taken := state[1], int(binary.LittleEndian.Uint16(state[2:])), int(binary.LittleEndian.Uint16(state[4:]))
+	total := copy(q.large, state[cutHeader:])
+	q.one[0] = q.large[:total]
+	q.cut.Source(q.one[:])
+	if q.cut.BeginKind(kind, size, total, int(q.room)) != gso.OK {
+		return nil, errors.New("the state of a large packet is none of one that is cut")
+	}
+	segment := make([]byte, q.room)
+	for range taken { // they were received there
+		if !q.cut.On() {
+			break
+		}
+		q.cut.Next(segment)
+	}
+	if !q.cut.On() {
+		return nil, fmt.Errorf("the state of a large packet of %d bytes says that %d segments of it were received", total, taken)
 	}
 	return nil, nil
 }
@@ -119,4 +150,4 @@ func (q *tapQueue) Frames(dst []uint32) []uint32 { return dst }
 func (q *tapQueue) Begin() {}
 
 // Leave implements Movable.
-func (q *tapQueue) Leave() {}
+func (q *tapQueue) Leave() { q.cut.Source(nil) }
