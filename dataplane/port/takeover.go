@@ -52,7 +52,7 @@ type Peered interface {
 type Share struct {
 	Name   string          `json:"name"`
 	Driver string          `json:"driver"`
-	State  json.RawMessage `json:"state,omitempty"` // of the driver; a raw null would not be none
+	State  json.RawMessage `json:"state,omitempty"` // of the driver; none of a port that is not open, and a raw null would not be none
 	Files  []*os.File      `json:"-"`               // descriptors, in the driver's order
 }
 
