@@ -303,7 +303,9 @@ func (n *Node) setUp() (err error) {
 		return err
 	}
 	n.joinPorts(chain)
-	n.followBonds()
+	if n.taking == nil { // else bonds have what the process before knows of them
+		n.followBonds()
+	}
 	return n.sw.FollowGraph()
 }
 
@@ -469,7 +471,6 @@ func (n *Node) Run(ctx context.Context) error {
 	case n.portsChanged <- struct{}{}:
 	default:
 	}
-	beside.Go(func() { n.followPorts(stop) })
 	beside.Go(func() { n.followKernel(stop) })
 	stopExport := func() error { return nil }
 	startExport := func() {
@@ -492,6 +493,7 @@ func (n *Node) Run(ctx context.Context) error {
 		n.began = false // Close closes what did not run
 		return errors.Join(fmt.Errorf("take switch %s over: %w", n.config.Switch.Name, err), n.taking.close(err), n.Close())
 	}
+	beside.Go(func() { n.followPorts(stop) }) // bonds that were taken over are up from here on, where stations are known by them
 	var readyErr error
 	err := n.sw.Run(ctx, func() {
 		if n.taking != nil {

@@ -107,8 +107,9 @@ type endState struct {
 	Hosts  []hostif.Given `json:"hosts"`  // what the router's host interfaces were given
 }
 
-// begins names the stages whose state is their configuration, or what they measure: that begins anew, after the old process has ended its slices.
-var begins = []string{"parse", "patch", "acl", "mirror", "policer", "guard", "vlan", "tag", "irb", "lldp", "sflow", "encap", "pint", "lds_ingress", "lds_egress", "oblivious", "disketch"}
+// begins names the stages whose state is their configuration, another stage's (distribute's is bond's), or what they measure: that begins anew, after the old
+// process has ended its slices.
+var begins = []string{"parse", "distribute", "patch", "acl", "mirror", "policer", "guard", "vlan", "tag", "irb", "lldp", "sflow", "encap", "pint", "lds_ingress", "lds_egress", "oblivious", "disketch"}
 
 // unpassable reports the stages that cannot pass on what they know.
 func (n *Node) unpassable() error {

@@ -12,8 +12,8 @@ type Stateful interface {
 	TakeState(state []byte, names []string, numbers map[string]uint16) error
 }
 
-// Handed is a Module with state of which another process must not miss a packet's change. It is in memory that both have, so its size costs no time in which
-// nothing is forwarded. Env.Shared asks for such memory.
+// Handed is a Module with state of which another process must not miss a packet's change. It is small, or in memory that both have, so that its size costs no time in
+// which nothing is forwarded. Env.Shared asks for such memory.
 //
 //	old process                             new process
 //	Share, while packets flow         ──>   Take: maps the memory, and checks it

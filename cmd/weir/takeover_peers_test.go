@@ -117,7 +117,7 @@ func (b *testbed) killedAt(t *testing.T, config string, p *process, at handover.
 	close(started)
 	<-r.done
 	if r.err != nil || !r.acted {
-		t.Fatalf("the relay: %v, the message has come: %v", r.err, r.acted)
+		t.Fatalf("the relay: %v, the message has come: %v; the new process says %s", r.err, r.acted, &q.stderr)
 	}
 	p.awaitLog(t, from, "takeover refused, the switch goes on")
 }

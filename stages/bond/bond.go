@@ -53,6 +53,7 @@ func (m *Module) Join(chain []pipeline.Named) error {
 	for _, n := range chain {
 		if d, ok := n.Module.(*Distribute); ok {
 			d.module, found = m, true
+			m.distribute.Store(d)
 		}
 		if a, ok := n.Module.(pipeline.Announcer); ok {
 			announcers = append(announcers, a)

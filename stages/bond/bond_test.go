@@ -34,7 +34,7 @@ func testPorts(b pipeline.Bond) []pipeline.Port {
 
 // bed is both stages of one worker, with a clock, and what they send.
 type bed struct {
-	t     *testing.T
+	t     testing.TB
 	m     *Module
 	in    *stage
 	out   *distributor
@@ -44,7 +44,7 @@ type bed struct {
 	sent  map[uint16][][]byte
 }
 
-func newBed(t *testing.T, b pipeline.Bond) *bed {
+func newBed(t testing.TB, b pipeline.Bond) *bed {
 	t.Helper()
 	pool, err := packet.NewPool(packet.PoolConfig{Frames: 512, FrameSize: 2048})
 	if err != nil {

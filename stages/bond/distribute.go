@@ -21,7 +21,10 @@ func DefaultDistributeConfig() DistributeConfig { return DistributeConfig{} }
 func (*DistributeConfig) Validate([]string) error { return nil }
 
 // Distribute is the stage distribute of one switch. Its tables are those of the stage bond.
-type Distribute struct{ module *Module }
+type Distribute struct {
+	module *Module
+	stages []*distributor // by worker
+}
 
 // NewDistribute makes the module.
 func NewDistribute(DistributeConfig, pipeline.Env) (*Distribute, error) { return &Distribute{}, nil }
@@ -59,10 +62,13 @@ func (d *Distribute) TakesLarge() bool { return true }
 
 // Stage implements pipeline.Module.
 func (d *Distribute) Stage(w int) pipeline.Stage {
+	s := &distributor{module: d.module, worker: w}
 	if d.module == nil { // only where a module is made without a graph
-		return &distributor{module: &Module{}, worker: w}
+		s.module = &Module{}
 	}
-	return &distributor{module: d.module, worker: w}
+	d.stages = append(d.stages, make([]*distributor, max(w+1-len(d.stages), 0))...)
+	d.stages[w] = s
+	return s
 }
 
 // moveGap is how long no packet of a bucket must come before it moves to another member while the one that it has is good: beyond what two links

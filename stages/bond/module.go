@@ -20,16 +20,19 @@ type Module struct {
 	tables     atomic.Pointer[tables] // swapped under mu
 	workers    []*worker
 	announcers atomic.Pointer[[]pipeline.Announcer]    // of the graph
+	distribute atomic.Pointer[Distribute]              // of the graph
 	send       func(port uint16, frames ...[]byte) int // nil where no frames of the switch's own leave, as in a replay
 	changed    func()
 	wake       chan struct{} // Run has something to send; holds one
 
-	mu     sync.Mutex // guards what follows
-	ports  []pipeline.Port
-	groups []*group
-	gone   []originated // the last LACPDUs of bonds that went
-	id     uint32       // the switch's
-	clock  func() time.Time
+	mu      sync.Mutex // guards what follows
+	ports   []pipeline.Port
+	groups  []*group
+	pending []originated // to be sent with the next step: the last LACPDUs of bonds that went among them
+	sending []originated // by the step that is under way, and not sent yet
+	left    bool         // another process has the bonds
+	id      uint32       // the switch's
+	clock   func() time.Time
 }
 
 // group is a bond as the module's goroutine knows it.
@@ -105,14 +108,16 @@ func (m *Module) FollowPorts(ports []pipeline.Port) {
 		}
 		g.settings = p.Bond
 		g.follow(ports)
-		if p.Bond.Mode == pipeline.LACP {
-			g.join(m.systemOf(p), m.clock())
-		}
 		m.groups = append(m.groups, g)
+	}
+	for _, g := range m.groups {
+		if g.settings.Mode == pipeline.LACP {
+			m.join(g, m.systemOf(&ports[g.number]))
+		}
 	}
 	for _, g := range before {
 		if !slices.Contains(m.groups, g) {
-			m.gone = g.farewell(m.gone)
+			m.pending = g.farewell(m.pending)
 		}
 	}
 	m.update()
@@ -121,11 +126,11 @@ func (m *Module) FollowPorts(ports []pipeline.Port) {
 // Leave implements pipeline.Leaver.
 func (m *Module) Leave() {
 	m.mu.Lock()
-	out := m.gone
+	out := m.pending
 	for _, g := range m.groups {
 		out = g.farewell(out)
 	}
-	m.gone, m.groups = nil, nil
+	m.pending, m.groups, m.sending = nil, nil, out
 	m.mu.Unlock()
 	m.originate(out)
 }
@@ -152,20 +157,39 @@ func (m *Module) systemOf(p *pipeline.Port) lacp.System {
 	return s
 }
 
-// join makes the ports of LACP, and gives them the states of the links.
-func (g *group) join(system lacp.System, now time.Time) {
+// join makes the ports of LACP, and gives them the states of the links. The caller has the lock.
+func (m *Module) join(g *group, system lacp.System) {
 	if g.lacp == nil {
-		g.lacp = &lacp.Aggregator{System: system, Key: g.number + 1, Fast: g.settings.Fast}
+		g.lacp = &lacp.Aggregator{System: system, Key: m.unused(g.number+1, func(a *lacp.Aggregator, key uint16) bool { return a.Key == key }), Fast: g.settings.Fast}
 	}
 	for _, one := range g.members {
 		if one.lacp == nil {
-			one.lacp = g.lacp.Add(one.port + 1)
+			one.lacp = g.lacp.Add(m.unused(one.port+1, hasPort))
 		}
+	}
+	g.setUp(m.clock())
+}
+
+// setUp gives the ports of LACP the states of the links.
+func (g *group) setUp(now time.Time) {
+	for _, one := range g.members {
 		one.lacp.SetUp(one.up, now)
 		if !one.up {
 			one.agreed, one.takes = false, false
 		}
 	}
+}
+
+// unused is a number for LACP that no aggregator uses: number, unless one has that from another process, in which ports had other numbers.
+func (m *Module) unused(number uint16, uses func(*lacp.Aggregator, uint16) bool) uint16 {
+	for slices.ContainsFunc(m.groups, func(g *group) bool { return g.lacp != nil && uses(g.lacp, number) }) {
+		number = max(number+1, 1)
+	}
+	return number
+}
+
+func hasPort(a *lacp.Aggregator, number uint16) bool {
+	return slices.ContainsFunc(a.Ports, func(p *lacp.Port) bool { return p.Actor.Port == number })
 }
 
 // follow gives a group its members.
@@ -328,9 +352,13 @@ func (m *Module) Run(stop <-chan struct{}) {
 // step does what is due.
 func (m *Module) step() {
 	m.mu.Lock()
+	if m.left {
+		m.mu.Unlock()
+		return
+	}
 	now, late := m.clock(), false
-	out := m.gone
-	m.gone = nil
+	out := m.pending
+	m.pending = nil
 	m.receive(now, &out)
 	for _, g := range m.groups {
 		late = late || g.former != nil && !now.Before(g.until)
@@ -340,15 +368,20 @@ func (m *Module) step() {
 		m.update()
 	}
 	out = append(out, m.announcements()...)
+	m.sending = out
 	m.mu.Unlock()
 	m.originate(out)
 }
 
+// originate sends frames, which are in sending until they are sent: workers that rest while another process takes the switch over take none.
 func (m *Module) originate(out []originated) {
-	for _, o := range out {
+	for i, o := range out {
 		if m.send != nil {
 			m.send(o.port, o.frames...)
 		}
+		m.mu.Lock()
+		m.sending = out[i+1:]
+		m.mu.Unlock()
 	}
 }
 

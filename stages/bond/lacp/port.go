@@ -13,6 +13,9 @@ const (
 	maxResponses  = 5 // to markers, in a second (6.5.4.2.1)
 )
 
+// portPriority is that of all ports: half way, as it is by default everywhere.
+const portPriority = 0xff
+
 // RxState is that of the receive machine (figure 6-18).
 type RxState uint8
 
@@ -94,7 +97,7 @@ type group struct {
 
 // Add adds a port that is down, with a number that no other one has.
 func (a *Aggregator) Add(number uint16) *Port {
-	p := &Port{Actor: Participant{System: a.System, Key: a.Key, PortPriority: 0xff, Port: number, State: Activity | Aggregation | Defaulted}}
+	p := &Port{Actor: Participant{System: a.System, Key: a.Key, PortPriority: portPriority, Port: number, State: Activity | Aggregation | Defaulted}}
 	p.sends.times, p.answers.times = make([]time.Time, maxTransmits), make([]time.Time, maxResponses)
 	if a.Fast {
 		p.Actor.State |= ShortTimeout
