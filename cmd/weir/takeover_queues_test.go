@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -23,9 +24,8 @@ import (
 // queueRate is that of the port of a queueBed, in bits per second.
 const queueRate = 16_000_000
 
-// queueSwitch edits the configuration of a switch whose port p1 has a rate and classes: two are full all the time, and TCP is in the third one.
-var queueSwitch = append(slices.Clone(takeable), "interface = \"p1\"\n", fmt.Sprintf(`interface = "p1"
-rate_bits = %d
+// fullClasses is what a port to a host has more: a rate and classes, two of which are full all the time, and TCP is in the third one.
+var fullClasses = fmt.Sprintf(`rate_bits = %d
 [[port.class]]
 name = "voice"
 dscp = ["ef"]
@@ -40,11 +40,10 @@ queue_packets = 128
 name = "best"
 default = true
 weight = 2
-`, queueRate))
+`, queueRate)
 
-// otherClasses edits that configuration once more: there is no class "bulk", and its code point is of "voice".
-var otherClasses = append(slices.Clone(queueSwitch[:len(queueSwitch)-1]), fmt.Sprintf(`interface = "p1"
-rate_bits = %d
+// otherClasses has no class "bulk", whose code point is of "voice".
+var otherClasses = fmt.Sprintf(`rate_bits = %d
 [[port.class]]
 name = "best"
 default = true
@@ -54,7 +53,7 @@ name = "voice"
 dscp = ["ef", "af11"]
 weight = 1
 queue_packets = 48
-`, queueRate/2))
+`, queueRate/2)
 
 // numbers are UDP packets of two classes from one host to the other, each with its number in its class.
 type numbers struct {
@@ -74,7 +73,7 @@ type numbers struct {
 
 const numbersSize = 1000 // bytes of a packet, with its Ethernet header
 
-func startNumbers(t *testing.T, from, to *netnstest.Host) *numbers {
+func startNumbers(t *testing.T, from, to *netnstest.Host, address net.IP) *numbers {
 	t.Helper()
 	n := &numbers{stop: make(chan struct{}), last: [2]int64{-1, -1}}
 	must(t, to.NS.Do(func() (err error) {
@@ -85,7 +84,7 @@ func startNumbers(t *testing.T, from, to *netnstest.Host) *numbers {
 	setOption(t, n.from, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 32<<20) // what comes while the test is held up
 	for class, tos := range []int{46 << 2, 10 << 2} {
 		must(t, from.NS.Do(func() (err error) {
-			n.to[class], err = net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.IPv4(10, 0, 0, 2), Port: 9000})
+			n.to[class], err = net.DialUDP("udp4", nil, &net.UDPAddr{IP: address, Port: 9000})
 			return err
 		}))
 		t.Cleanup(func() { n.to[class].Close() })
@@ -199,12 +198,34 @@ func TestTakeoverQueues(t *testing.T) {
 		times, err = strconv.Atoi(text)
 		must(t, err)
 	}
+	for _, to := range []string{"p1", "host0"} { // a veth interface, and one of the host
+		t.Run(to, func(t *testing.T) { takeOverQueues(t, to, times) })
+	}
+}
+
+func takeOverQueues(t *testing.T, to string, times int) {
 	b := newTestbed(t, 0)
-	config := b.config(t, "s1", queueSwitch...)
+	with := func(classes string) string {
+		device := fmt.Sprintf("interface = %q\n", to)
+		if to == "host0" {
+			device += "driver = \"tap\"\n"
+		}
+		return b.config(t, "s1", append(slices.Clone(takeable), "interface = \"p1\"\n", device+classes, `"p1"]]`, fmt.Sprintf("%q]]", to))...)
+	}
+	config := with(fullClasses)
 	p := b.start(t, config)
+	receiver, address := b.hosts[1], "10.0.0.2"
+	if to == "host0" {
+		receiver, address = &netnstest.Host{NS: b.ns, Interface: to}, "10.0.0.9"
+		must(t, b.ns.AddAddress(to, netip.MustParsePrefix(address+"/24")))
+		mac, err := b.ns.MAC(to)
+		must(t, err)
+		must(t, b.hosts[0].NS.AddNeighbour(b.hosts[0].Interface, netip.MustParseAddr(address), mac))
+		must(t, b.ns.AddNeighbour(to, b.hosts[0].Addresses[0].Addr(), b.hosts[0].MAC))
+	}
 	begun := time.Now()
-	s := b.stream(t)
-	n := startNumbers(t, b.hosts[0], b.hosts[1])
+	s := startStream(t, b.hosts[0], receiver, address+":7000", address+":7000")
+	n := startNumbers(t, b.hosts[0], receiver, net.ParseIP(address))
 	full := func(classes ...string) {
 		t.Helper()
 		_, before := b.depths(t)
@@ -231,7 +252,7 @@ func TestTakeoverQueues(t *testing.T) {
 	}
 	transferred := s.end(t)
 	full("voice", "bulk")
-	takeOver(b.config(t, "s1", otherClasses...))
+	takeOver(with(otherClasses))
 	full("voice")
 	n.end()
 	if n.err != nil {
@@ -307,8 +328,8 @@ func TestTakeoverQueues(t *testing.T) {
 		t.Errorf("%d bytes left, and the rate lets pass %d", bytes, most)
 	}
 	slices.Sort(blocked)
-	fmt.Printf("%d takeovers and %d killed ones of full queues: %d packets accepted and sent once in order, %d to %d of them had waited at each; %d dropped (queue_full), %d missed; %d KiB by TCP; %.2f of %.2f Mbit/s; blocked for %v to %v, median %v\n",
-		len(blocked), times, both.Sent, slices.Min(waited[:len(blocked)]), slices.Max(waited), both.Dropped, missed, transferred>>10, float64(bytes)*8e-6/n.arrived.Sub(begun).Seconds(), queueRate*1e-6,
+	fmt.Printf("%s: %d takeovers and %d killed ones of full queues: %d packets accepted and sent once in order, %d to %d of them had waited at each; %d dropped (queue_full), %d missed; %d KiB by TCP; %.2f of %.2f Mbit/s; blocked for %v to %v, median %v\n",
+		to, len(blocked), times, both.Sent, slices.Min(waited[:len(blocked)]), slices.Max(waited), both.Dropped, missed, transferred>>10, float64(bytes)*8e-6/n.arrived.Sub(begun).Seconds(), queueRate*1e-6,
 		blocked[0], blocked[len(blocked)-1], blocked[len(blocked)/2])
 	b.checkClean(t)
 	b.checkNoTakeover(t)
