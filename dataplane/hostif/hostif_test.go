@@ -112,3 +112,90 @@ func TestWatch(t *testing.T) {
 		}
 	}
 }
+
+// TestHold: a watch that is held reads, and changes nothing; one that takes over what another gave removes what the interface is no longer to have.
+func TestHold(t *testing.T) {
+	netnstest.Require(t)
+	ns := netnstest.New(t, "whi")
+	netnstest.NewHost(t, "whi", netnstest.Port{Namespace: ns, Name: "t0"})
+	one, two := netip.MustParsePrefix("10.0.1.1/24"), netip.MustParsePrefix("10.0.2.1/24")
+	has := func(want ...netip.Prefix) func(*State) bool {
+		return func(s *State) bool {
+			var got []netip.Prefix
+			for _, a := range s.Addresses {
+				if a.Prefix.Addr().Is4() {
+					got = append(got, a.Prefix)
+				}
+			}
+			slices.SortFunc(got, netip.Prefix.Compare)
+			return slices.Equal(got, want)
+		}
+	}
+	run := func(w *Watch, addresses ...netip.Prefix) (until func(string, func(*State) bool), end func()) {
+		states, stop, ended := make(chan *State, 1000), make(chan struct{}), make(chan error, 1)
+		want := Want{Interface: "t0", MAC: [6]byte{2, 0, 0, 0, 7, 1}, Addresses: addresses, Carrier: true}
+		go func() {
+			ended <- w.Run(stop, Options{Want: func() []Want { return []Want{want} }, Apply: func(s *State) { states <- s }, Failed: func(error) {}})
+		}()
+		return func(what string, so func(*State) bool) {
+				t.Helper()
+				for {
+					select {
+					case s := <-states:
+						if so(s) {
+							return
+						}
+					case <-time.After(patience):
+						t.Fatalf("waited in vain: %s", what)
+					}
+				}
+			}, func() {
+				close(stop)
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			}
+	}
+	old := New(ns.Do)
+	until, end := run(old, one, two)
+	until("both addresses", has(one, two))
+	old.Hold()
+	given := old.Given()
+	if len(given) != 1 || given[0].Interface != "t0" || !slices.Equal(given[0].Addresses, []netip.Prefix{one, two}) {
+		t.Fatalf("%+v", given)
+	}
+	next := New(ns.Do)
+	next.Hold()
+	untilNext, endNext := run(next, one)
+	untilNext("what the kernel has", has(one, two))
+	if err := next.Take(given); err != nil {
+		t.Fatal(err)
+	}
+	if err := ns.AddAddress("t0", netip.MustParsePrefix("10.0.3.1/24")); err != nil { // has both look
+		t.Fatal(err)
+	}
+	untilNext("a change of the kernel", has(one, two, netip.MustParsePrefix("10.0.3.1/24")))
+	end()
+	next.Release()
+	untilNext("an address less, and not that of another", has(one, netip.MustParsePrefix("10.0.3.1/24")))
+	endNext()
+
+	for _, c := range []struct {
+		given []Given
+		want  string
+	}{
+		{[]Given{{"t0", 0, nil}}, "index 0"},
+		{[]Given{{"", 1, nil}}, `""`},
+		{[]Given{{"t0", 1, nil}, {"t0", 1, nil}}, "twice: true"},
+		{[]Given{{"t0", 1, make([]netip.Prefix, 1)}}, "invalid Prefix"},
+		{[]Given{{"t0", 1, make([]netip.Prefix, maxAddresses+1)}}, "4097 addresses"},
+		{make([]Given, maxGiven+1), "65537 host interfaces"},
+	} {
+		if err := next.Take(c.given); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, and nothing of %q", err, c.want)
+		}
+	}
+	if now := next.Given(); len(now) != 1 || !slices.Equal(now[0].Addresses, []netip.Prefix{one}) {
+		t.Errorf("what is refused is taken: %+v", now)
+	}
+}

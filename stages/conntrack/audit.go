@@ -21,8 +21,8 @@ func (t *table) audit(worker int) error {
 			continue
 		}
 		inUse++
-		if int(e.payer) >= len(used) {
-			return fmt.Errorf("connection %d is of port %d", i, e.payer)
+		if !e.portsWithin(len(used)) {
+			return fmt.Errorf("connection %d is of port %d, and of ports %d and %d", i, e.payer, e.inPort, e.replyPort)
 		}
 		used[e.payer]++
 		if n, byAlias := t.find(&e.key, uint32(e.key.hash(&t.seed))); n != uint32(i) || byAlias {

@@ -224,11 +224,10 @@ func (t *takenTable) bounds(o *offered) error {
 	if empty < len(t.slots)/4 { // half of them, and what changes meanwhile
 		return fmt.Errorf("%d of %d slots are empty", empty, len(t.slots))
 	}
-	ports := uint16(min(len(o.Names), portNumbers-1))
-	for i := range t.entries {
+	for i := range t.entries { // free ones too: they have what is in range
 		e := &t.entries[i]
-		if !index(e.prev) || !index(e.next) || e.payer > ports || e.state >= numStates {
-			return fmt.Errorf("connection %d: its neighbours are %d and %d, port %d, state %d", i, e.prev, e.next, e.payer, e.state)
+		if !index(e.prev) || !index(e.next) || !e.portsWithin(len(o.Names)) || e.state >= numStates {
+			return fmt.Errorf("connection %d: its neighbours are %d and %d, its ports %d, %d and %d of %d, state %d", i, e.prev, e.next, e.payer, e.inPort, e.replyPort, len(o.Names), e.state)
 		}
 	}
 	for i := range t.aliases {
@@ -260,6 +259,12 @@ func (t *takenTable) bounds(o *offered) error {
 		}
 	}
 	return nil
+}
+
+// portsWithin reports whether a connection's ports are some of so many. Memory that had no connection yet has port 0.
+func (e *entry) portsWithin(n int) bool {
+	n = max(n, 1)
+	return int(e.payer) < n && int(e.inPort) < n && (int(e.replyPort) < n || e.replyPort == noPort || e.replyPort == gonePort)
 }
 
 // table is that of the stage that goes on, without its lists.
@@ -539,6 +544,8 @@ func (s *stage) renumber(to []int, ports int) {
 	for i := range t.entries { // remove needs the old numbers
 		if e := &t.entries[i]; e.flags&flagInUse != 0 {
 			e.payer, e.inPort = uint16(to[e.payer]), uint16(to[e.inPort])
+		} else {
+			e.payer, e.inPort, e.replyPort = 0, 0, 0 // bounds reads them, too
 		}
 	}
 	before := t.shares

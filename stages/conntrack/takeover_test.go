@@ -303,7 +303,7 @@ func TestHandedOverDamaged(t *testing.T) {
 			r := filled(t)
 			tab := r.stage.table
 			where := ""
-			switch i := random.IntN(len(tab.entries)); random.IntN(9) {
+			switch i := random.IntN(len(tab.entries)); random.IntN(11) {
 			case 0:
 				at := random.IntN(len(tab.slots))
 				tab.slots[at] ^= 1 << random.IntN(32)
@@ -326,6 +326,10 @@ func TestHandedOverDamaged(t *testing.T) {
 			case 8:
 				o := &r.stage.nat.outside[0]
 				o.owners[random.IntN(len(o.owners))].next, where = random.Uint32(), "next block"
+			case 9:
+				tab.entries[i].inPort, where = uint16(random.Uint32()), "inPort"
+			case 10:
+				tab.entries[i].replyPort, where = uint16(random.Uint32()), "replyPort"
 			}
 			for _, audit := range []bool{false, true} {
 				env := rigEnv()
@@ -343,6 +347,73 @@ func TestHandedOverDamaged(t *testing.T) {
 		}
 		if refused < 200 {
 			t.Errorf("%d of 600 were refused", refused)
+		}
+	})
+}
+
+// TestHandedOverPortRange: a connection whose ports are none of the process that it comes from is refused, whether or not it is in use, and with the audit off.
+func TestHandedOverPortRange(t *testing.T) {
+	withHandOvers(t, 1<<30, func(t *testing.T) {
+		ports := uint16(len(rigEnv().Ports))
+		for _, c := range []struct {
+			name string
+			set  func(e *entry, port uint16)
+			port uint16
+			good bool
+		}{
+			{"payer", func(e *entry, port uint16) { e.payer = port }, ports, false},
+			{"port that began it", func(e *entry, port uint16) { e.inPort = port }, ports, false},
+			{"port that began it, none", func(e *entry, port uint16) { e.inPort = port }, noPort, false},
+			{"port that answers", func(e *entry, port uint16) { e.replyPort = port }, ports, false},
+			{"port that answers, below the marks", func(e *entry, port uint16) { e.replyPort = port }, gonePort - 1, false},
+			{"last port", func(e *entry, port uint16) { e.inPort, e.replyPort = port, port }, ports - 1, true},
+			{"port that is gone", func(e *entry, port uint16) { e.replyPort = port }, gonePort, true},
+			{"no answer", func(e *entry, port uint16) { e.replyPort = port }, noPort, true},
+		} {
+			for _, used := range []bool{false, true} {
+				r := filled(t)
+				e := &r.stage.table.entries[r.stage.table.free]
+				for i := range r.stage.table.entries {
+					if used && r.stage.table.entries[i].flags&flagInUse != 0 {
+						e = &r.stage.table.entries[i]
+					}
+				}
+				c.set(e, c.port)
+				env := rigEnv()
+				env.Audit = false
+				_, err := successor(t, r.Module, r.Config(), env)
+				if c.good != (err == nil) || err != nil && !strings.Contains(err.Error(), fmt.Sprintf("%d", c.port)) {
+					t.Errorf("%s %d, in use: %v: %v", c.name, c.port, used, err)
+				}
+			}
+		}
+	})
+}
+
+// TestHandedOverFewerPorts: what a removed connection had of ports that there are no more does not refuse the takeover after the next one.
+func TestHandedOverFewerPorts(t *testing.T) {
+	withHandOvers(t, 1<<30, func(t *testing.T) {
+		r := filled(t)
+		q := udpProbe(2, "10.0.0.3:1", "198.51.100.7:5")
+		if got := r.send(2, q.frame()); got != 0 {
+			t.Fatal(got)
+		}
+		for _, names := range [][]string{{"p0"}, {"p0"}} {
+			env := rigEnv()
+			env.Ports = nil
+			for _, name := range names {
+				env.Ports = append(env.Ports, pipeline.Port{Name: name})
+			}
+			c := r.Config()
+			c.Groups, c.SNAT[0].Ports = nil, nil
+			m, err := successor(t, r.Module, c, env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.goOn(m)
+			if err := r.stage.table.audit(0); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }
