@@ -112,6 +112,9 @@ func steady(bond *api.Bond) (text string, received []uint64) {
 	return text, received
 }
 
+// bondDown finds in a log that a bond was down.
+var bondDown = regexp.MustCompile(`warn\s+bond changed`)
+
 // TestTakeoverBond: processes take a switch with a bond over from each other, and some of them are killed half way, while numbered packets and a TCP connection pass by the bond; then those
 // of the switch at its far end do so. No packet is lost, none overtakes another one of its flow, and at neither end LACP, or the member that is used, is ever another one than
 // before. LACPDUs are received and sent as before. With two workers, packets pass from one to the other by rings.
@@ -182,6 +185,9 @@ func TestTakeoverBond(t *testing.T) {
 				t.Helper()
 				if now, _ := bonds(); !slices.Equal(now, before) {
 					t.Errorf("%s:\n%s\nbefore\n%s", after, strings.Join(now, "\n"), strings.Join(before, "\n"))
+				}
+				if log := p.stderr.String(); after != "after a takeover that was killed" && bondDown.MatchString(log) {
+					t.Errorf("%s the bond was down: %s", after, log)
 				}
 			}
 			lastReports := ""

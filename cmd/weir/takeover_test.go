@@ -427,7 +427,7 @@ func TestTakeoverState(t *testing.T) {
 			must(t, b.ns.Do(func() error { return exec.Command("ping", "-c", "1", "-W", "1", "10.0.0.1").Run() }))
 		}, []string{"show", "fdb"}, []string{"host0 "}},
 		{"bridge with a VLAN subinterface, and a port whose interface is missing", []string{`"patch"`, `"vlan", "l2", "tag"`, "[stages.patch]\npairs = [[\"p0\", \"p1\"]]\n",
-			"[[port]]\ndriver = \"vlan\"\nparent = \"p0\"\nvlan = 100\n[[port]]\ninterface = \"p9\"\noptional = true\n"}, func() { b.exchange(t, 5) },
+			"[[port]]\ndriver = \"vlan\"\nparent = \"p0\"\nvlan = 100\n[[port]]\ninterface = \"p9\"\noptional = true\nqueues = 1\n"}, func() { b.exchange(t, 5) },
 			[]string{"show", "fdb"}, []string{"02:00:00:00:01:01 ", "02:00:00:00:01:02 "}},
 		{"router", []string{`"patch"`, `"l3"`, "[stages.patch]\npairs = [[\"p0\", \"p1\"]]\n",
 			"[[stages.l3.interface]]\nport = \"p0\"\naddresses = [\"10.0.0.254/24\"]\n"}, func() {

@@ -225,6 +225,13 @@ func TestHandOverLACP(t *testing.T) {
 		z.enter(y.rest())
 		y = z
 	}
+	y.rest()
+	for i, port := range at {
+		mine := y.m.groups[0].members[slices.IndexFunc(y.m.groups[0].members, func(m *member) bool { return m.port == successors[port] })].lacp
+		if mine.Received != partner.Ports[i].Sent || mine.Sent != partner.Ports[i].Received || mine.Received < 20 {
+			t.Errorf("port %d: %d of %d LACPDUs received, %d of %d sent", port, mine.Received, partner.Ports[i].Sent, partner.Ports[i].Received, mine.Sent)
+		}
+	}
 	// A bond comes that would have the key of the one that is there, with a member that would have the number of one.
 	more := slices.Clone(y.ports)
 	more[1] = pipeline.Port{Member: "eth4", Of: 4, MAC: [6]byte{2, 0, 0, 0, 0, 4}}
