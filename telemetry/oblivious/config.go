@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"unsafe"
 
 	"github.com/weirswitch/weir/telemetry/hash"
 )
@@ -142,12 +141,12 @@ func (c Config) capacity() int {
 
 // Memory is how many bytes the tables of a sampler take: its entries with the room beyond Size, and the index of them.
 func (c Config) Memory() int {
-	n, more := c.capacity(), 0
+	const value, id, rest, free, cell, heapItem = 8, 8, 48, 4, 4, 24
+	n, slot := c.capacity(), value+id+rest+free
 	if c.Heap {
-		n, more = c.Size, int(unsafe.Sizeof(heapItem{}))
+		n, slot = c.Size, slot+heapItem
 	}
-	const value, id, free, cell = 8, 8, 4, 4
-	return n*(value+id+int(unsafe.Sizeof(rest{}))+free+more) + cell*indexCells(n)
+	return n*slot + cell*indexCells(n)
 }
 
 // rankSeed keeps ranks independent of what else hashes packet ids under the
