@@ -426,9 +426,6 @@ func TestTakeoverState(t *testing.T) {
 			must(t, b.ns.AddNeighbour("host0", b.hosts[0].Addresses[0].Addr(), b.hosts[0].MAC))
 			must(t, b.ns.Do(func() error { return exec.Command("ping", "-c", "1", "-W", "1", "10.0.0.1").Run() }))
 		}, []string{"show", "fdb"}, []string{"host0 "}},
-		{"bridge with a VLAN subinterface, and a port whose interface is missing", []string{`"patch"`, `"vlan", "l2", "tag"`, "[stages.patch]\npairs = [[\"p0\", \"p1\"]]\n",
-			"[[port]]\ndriver = \"vlan\"\nparent = \"p0\"\nvlan = 100\n[[port]]\ninterface = \"p9\"\noptional = true\nqueues = 1\n"}, func() { b.exchange(t, 5) },
-			[]string{"show", "fdb"}, []string{"02:00:00:00:01:01 ", "02:00:00:00:01:02 "}},
 		{"router", []string{`"patch"`, `"l3"`, "[stages.patch]\npairs = [[\"p0\", \"p1\"]]\n",
 			"[[stages.l3.interface]]\nport = \"p0\"\naddresses = [\"10.0.0.254/24\"]\n"}, func() {
 			must(t, b.hosts[0].NS.Do(func() error {
