@@ -26,6 +26,7 @@ type peered struct {
 	driver  string
 	mode    string // of the switch
 	options string // of testpmd's devices
+	queue   string // a rate and classes of the switch's ports
 }
 
 // config is takeable, with two ports more: what a host sends passes through testpmd.
@@ -37,6 +38,7 @@ func (c *peered) config(t *testing.T, b *testbed, dir string) string {
 		if c.driver == "memif" {
 			ports += fmt.Sprintf("id = %d\n", i)
 		}
+		ports += c.queue
 	}
 	return b.config(t, "s1", append(slices.Clone(takeable), "[stages.patch]", ports+"[stages.patch]", `[["p0", "p1"]]`, `[["p0", "v0"], ["v1", "p1"]]`)...)
 }
@@ -137,10 +139,10 @@ func TestTakeoverPeers(t *testing.T) {
 		must(t, err)
 	}
 	for _, c := range []peered{
-		{"vhost", "vhost", "server", ""},
-		{"vhost packed client", "vhost", "client", ",packed_vq=1,server=1"},
-		{"memif", "memif", "server", ",role=client"},
-		{"memif client", "memif", "client", ",role=server"},
+		{"vhost", "vhost", "server", "", ""},
+		{"vhost packed client", "vhost", "client", ",packed_vq=1,server=1", "rate_bits = 1_000_000_000\n"},
+		{"memif", "memif", "server", ",role=client", "[[port.class]]\nname = \"voice\"\ndscp = [\"ef\"]\n[[port.class]]\nname = \"best\"\nweight = 1\n"},
+		{"memif client", "memif", "client", ",role=server", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			huge := testpmd.HugePages(t)
