@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -235,6 +236,11 @@ func takeOverQueues(t *testing.T, to string, times int) {
 			return fmt.Sprint(depth, dropped-before), wait && dropped > before
 		})
 	}
+	// Longer queues than the packet memory has frames for are refused, as by a reload.
+	if says := b.failTakeover(t, with(strings.Replace(fullClasses, "queue_packets = 128", "queue_packets = 65536", 1)), nil); !strings.Contains(says, "wait in queue_packets of ports") {
+		t.Errorf("longer queues than the memory has frames for: %s", says)
+	}
+	config = with(fullClasses)
 	var processes []*process
 	var blocked []time.Duration
 	takeOver := func(config string) {
