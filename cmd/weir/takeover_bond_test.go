@@ -119,7 +119,10 @@ var bondDown = regexp.MustCompile(`warn\s+bond changed`)
 // of the switch at its far end do so. No packet is lost, none overtakes another one of its flow, and at neither end LACP, or the member that is used, is ever another one than
 // before. LACPDUs are received and sent as before. With two workers, packets pass from one to the other by rings.
 func TestTakeoverBond(t *testing.T) {
-	times := 3
+	times := 2
+	if testing.Short() {
+		times = 1
+	}
 	if text := os.Getenv(takeoversVariable); text != "" {
 		var err error
 		times, err = strconv.Atoi(text)
@@ -137,6 +140,9 @@ func TestTakeoverBond(t *testing.T) {
 		{"active-backup", "\"active-backup\"", 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && c.workers == c.queues && c.mode != "\"active-backup\"" {
+				t.Skip("it takes many seconds")
+			}
 			b := newBondTestbed(t, c.queues)
 			config := b.writeBonded(t, "s1", "m", c.mode, c.workers)
 			backup := c.name == "active-backup"

@@ -135,6 +135,9 @@ func TestTakeoverHost(t *testing.T) {
 	}
 	for _, workers := range []int{1, 2} {
 		t.Run(fmt.Sprintf("%d workers", workers), func(t *testing.T) {
+			if testing.Short() && workers == 1 {
+				t.Skip("it takes many seconds")
+			}
 			netnstest.Require(t)
 			b := &testbed{ns: netnstest.New(t, prefix), dir: t.TempDir()}
 			for i := range b.hosts {

@@ -231,6 +231,9 @@ func TestTakeoverTunnel(t *testing.T) {
 	}
 	for _, workers := range []int{1, 2} {
 		t.Run(fmt.Sprintf("%d workers", workers), func(t *testing.T) {
+			if testing.Short() && workers == 1 {
+				t.Skip("it takes many seconds")
+			}
 			o := newOverlay(t, workers)
 			config := o.config(t, workers)
 			p := o.start(t, config)
