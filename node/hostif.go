@@ -42,17 +42,7 @@ func (n *Node) followKernel(stop <-chan struct{}) {
 // followKernelFor is followKernel for a router.
 func (n *Node) followKernelFor(m *l3.Module, stop <-chan struct{}) {
 	err := n.kernel.Run(stop, hostif.Options{
-		Want: func() (all []hostif.Want) {
-			infos := n.sw.Infos()
-			for _, p := range m.HostPairs() {
-				if int(p.Host) < len(infos) && infos[p.Host].Driver == port.DriverTap && int(p.Port) < len(infos) {
-					all = append(all, hostif.Want{
-						Interface: infos[p.Host].Interface, MAC: p.MAC, MTU: p.MTU, Addresses: p.Addresses, Carrier: infos[p.Port].Up,
-					})
-				}
-			}
-			return all
-		},
+		Want: func() []hostif.Want { return n.hostWants(m) },
 		Apply: func(s *hostif.State) {
 			state := n.hostState(m, s)
 			ignored := m.SetHostState(state)
@@ -72,12 +62,26 @@ func (n *Node) followKernelFor(m *l3.Module, stop <-chan struct{}) {
 	}
 }
 
-// noteKernel passes the outcome of the first reading on to awaitKernel.
+// hostWants are the host interfaces of a router, as they are to be.
+func (n *Node) hostWants(m *l3.Module) (all []hostif.Want) {
+	infos := n.sw.Infos()
+	for _, p := range m.HostPairs() {
+		if int(p.Host) < len(infos) && infos[p.Host].Driver == port.DriverTap && int(p.Port) < len(infos) {
+			all = append(all, hostif.Want{
+				Interface: infos[p.Host].Interface, MAC: p.MAC, MTU: p.MTU, Addresses: p.Addresses, Carrier: infos[p.Port].Up,
+			})
+		}
+	}
+	return all
+}
+
+// noteKernel passes the outcome of a reading on to awaitKernel.
 func (n *Node) noteKernel(err error) {
 	select {
-	case n.kernelRead <- err:
+	case <-n.kernelRead: // of before
 	default:
 	}
+	n.kernelRead <- err
 }
 
 // hostState translates names of interfaces to numbers of ports.

@@ -487,11 +487,12 @@ func (n *Node) Run(ctx context.Context) error {
 	defer end()
 	if n.taking == nil {
 		startExport()
-	} else if err := n.enter(); err != nil {
+	} else if err := n.enter(ctx); err != nil {
+		err = errors.Join(fmt.Errorf("take switch %s over: %w", n.config.Switch.Name, err), n.taking.close(err)) // first: the other process's workers may rest
 		close(stop)
 		beside.Wait()
 		n.began = false // Close closes what did not run
-		return errors.Join(fmt.Errorf("take switch %s over: %w", n.config.Switch.Name, err), n.taking.close(err), n.Close())
+		return errors.Join(err, n.Close())
 	}
 	beside.Go(func() { n.followPorts(stop) }) // bonds that were taken over are up from here on, where stations are known by them
 	var readyErr error

@@ -62,6 +62,10 @@ const (
 const (
 	// prepareLimit is for all that the new process does while the old one forwards.
 	prepareLimit = time.Minute
+	// maxStates bounds what the states of all queues and stages have at rest, in bytes: 24 for each packet that waits, and some kilobytes of a stage.
+	maxStates = 256 << 20
+	// maxOffered bounds how many ports, and how many stages, an offer announces.
+	maxOffered = 1 << 16
 	// restLimit is for the time in which no packet is forwarded: then the old process goes on.
 	restLimit = time.Second
 	// leaveLimit is how long the new process waits for the spool and control.
@@ -424,6 +428,9 @@ func (n *Node) take(queues, held int) (_ *taking, err error) {
 	if len(m.Files) != 1 {
 		return nil, errors.New("the packet memory is missing")
 	}
+	if most := max(t.offer.Ports, t.offer.Shared, t.offer.Stages); most > maxOffered {
+		return nil, fmt.Errorf("%d ports or stages are announced, and there can be %d", most, maxOffered)
+	}
 	t.memory, m.Files = m.Files[0], nil
 	for range t.offer.Ports {
 		m, err := t.conn.Receive(kindPort)
@@ -466,10 +473,13 @@ func (n *Node) take(queues, held int) (_ *taking, err error) {
 	if err := sameDevices(theirs, same); err != nil {
 		return nil, err
 	}
-	d := n.config.Dataplane
-	d.Frames = t.offer.Frames
-	if err := d.CheckFrames(queues, held); err != nil {
-		return nil, fmt.Errorf("the memory of the running switch: dataplane.%w, and restart the switch", err)
+	// A switch runs with the frames that it has: more may wait only where queues are longer here.
+	if longer := func(p port.Config) bool { return same.PortNamed(p.Name).Held() > p.Held() }; slices.ContainsFunc(theirs.Ports, longer) {
+		d := n.config.Dataplane
+		d.Frames = t.offer.Frames
+		if err := d.CheckFrames(queues, held); err != nil {
+			return nil, fmt.Errorf("the memory of the running switch: dataplane.%w, and restart the switch", err)
+		}
 	}
 	return t, nil
 }
@@ -554,9 +564,9 @@ func (t *taking) close(why error) error {
 }
 
 // enter has the old process's workers rest, takes what their queues know, and returns when this process may go on.
-func (n *Node) enter() error {
+func (n *Node) enter(ctx context.Context) error {
 	t := n.taking
-	if err := n.awaitKernel(); err != nil {
+	if err := n.awaitKernel(ctx); err != nil {
 		return err
 	}
 	if err := n.takeStates(); err != nil {
@@ -567,7 +577,7 @@ func (n *Node) enter() error {
 	if err := t.conn.Send(kindRest, nil, nil); err != nil {
 		return t.because(err)
 	}
-	queues, stages := map[queueState][]byte{}, map[string][]byte{}
+	queues, stages, size := map[queueState][]byte{}, map[string][]byte{}, 0
 	peers := map[string]*port.Share{}
 	defer func() {
 		for _, s := range peers {
@@ -583,11 +593,15 @@ func (n *Node) enter() error {
 		switch m.Kind {
 		case kindQueue:
 			var q queueState
-			err = m.Decode(&q)
+			if err = m.Decode(&q); err == nil && queues[q] != nil {
+				err = fmt.Errorf("queue %d of port %s came twice", q.Queue, q.Port)
+			}
 			queues[q] = m.Rest
 		case kindRested:
 			var s stageState
-			err = m.Decode(&s)
+			if err = m.Decode(&s); err == nil && stages[s.Stage] != nil {
+				err = fmt.Errorf("stage %s came twice", s.Stage)
+			}
 			stages[s.Stage] = m.Rest
 		case kindPeers:
 			s := new(port.Share)
@@ -605,6 +619,9 @@ func (n *Node) enter() error {
 			err = fmt.Errorf("message %d came among the states", m.Kind)
 		}
 		m.Close()
+		if size += len(m.Rest); err == nil && size > maxStates {
+			err = fmt.Errorf("states of more than %d MiB came", maxStates>>20)
+		}
 		if err != nil {
 			return err
 		}
@@ -661,20 +678,24 @@ func (n *Node) enter() error {
 }
 
 // awaitKernel waits until the router has the kernel's routes and addresses, if it has host interfaces: it forwards by them from its first packet on.
-func (n *Node) awaitKernel() error {
-	if m, ok := moduleOf[*l3.Module](n.chain()); !ok || len(m.HostPairs()) == 0 {
+func (n *Node) awaitKernel(ctx context.Context) error {
+	if m, ok := moduleOf[*l3.Module](n.chain()); !ok || len(n.hostWants(m)) == 0 {
 		return nil
 	}
 	late := time.NewTimer(prepareLimit)
 	defer late.Stop()
-	select {
-	case err := <-n.kernelRead:
-		if err != nil {
-			return fmt.Errorf("the kernel's routes of the host interfaces: %w: try again", err)
+	var failed error // a look that a change interrupts fails, and the next one may not
+	for {
+		select {
+		case failed = <-n.kernelRead:
+			if failed == nil {
+				return nil
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-late.C:
+			return errors.Join(fmt.Errorf("the kernel's routes of the host interfaces were not read within %v: try again", prepareLimit), failed)
 		}
-		return nil
-	case <-late.C:
-		return fmt.Errorf("the kernel's routes of the host interfaces were not read within %v: try again", prepareLimit)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"testing"
+
+	"github.com/weirswitch/weir/telemetry/disketch"
 )
 
 // TestJackknife: of a mean it is the interval of the mean, and of a function of it the one that the function's slope gives.
@@ -23,7 +25,8 @@ func TestJackknife(t *testing.T) {
 	}
 }
 
-// TestPanelIsTheAblation: the main panel has the errors that the ablation has by its longer way, and by the same placements: but for disketch_rows, whose target is searched for otherwise.
+// TestPanelIsTheAblation: the main panel has the errors that the ablation has by its longer way, and by the same placements. The ablation searches for the target by the
+// likeliest composition alone, so disketch_rows is compared with a division of switches that searches by medians of rows, and is none of the ablation's.
 func TestPanelIsTheAblation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds")
@@ -44,6 +47,15 @@ func TestPanelIsTheAblation(t *testing.T) {
 		placed, err := p.traffic.placed(context.Background(), p.kind, dsMemories(len(p.traffic.net.graph.Nodes), 8<<10/p.shrink, true, seed), seed, 500, wanted, false)
 		if err != nil {
 			t.Fatal(err)
+		}
+		run := dsRun{kind: p.kind, memory: dsMemories(len(p.traffic.net.graph.Nodes), 8<<10/p.shrink, true, seed), seed: seed, trials: 500, search: disketch.Rows, ways: []disketch.Composition{disketch.Rows}, wanted: wanted}
+		outs, err := p.traffic.divide(context.Background(), run, []dsDivision{{how: dsCentral}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := p.traffic.squaresOf(outs[0].estimate[0], wanted)
+		if got := e["disketch_rows"][i]; got != rows || got == p.traffic.squaresOf(placed.estimate["central.rows"], wanted) {
+			t.Errorf("placement %d, disketch_rows: %g, by medians of rows %g, the ablation has %g", i, got, rows, p.traffic.squaresOf(placed.estimate["central.rows"], wanted))
 		}
 		for panel, ablation := range map[string]string{"disco": "disco.rows", "disco_renewed": "n1.rows", "disketch": "central.likeliest"} {
 			if got, want := e[panel][i], p.traffic.squaresOf(placed.estimate[ablation], wanted); got != want {

@@ -26,7 +26,7 @@ func flows(n int, order traffic.Order, reversed bool) traffic.Workload {
 }
 
 // sendFlows sends a workload, and waits until all has arrived, or no more comes.
-func sendFlows(t *testing.T, w traffic.Workload, from, to *netnstest.Host, rate float64, count uint64, during func()) (sent, received uint64) {
+func sendFlows(t *testing.T, w traffic.Workload, from, to *netnstest.Host, rate float64, count uint64, during func(sending func() bool)) (sent, received uint64) {
 	t.Helper()
 	sink, err := traffic.NewPacketSink(traffic.Port{Namespace: to.NS, Interface: to.Interface}, w, traffic.DefaultSinkOptions())
 	must(t, err)
@@ -41,7 +41,7 @@ func sendFlows(t *testing.T, w traffic.Workload, from, to *netnstest.Host, rate 
 		done <- err
 	}()
 	if during != nil {
-		during()
+		during(func() bool { return len(done) == 0 })
 	}
 	must(t, <-done)
 	for quiet := 0; quiet < 20 && received < sent; time.Sleep(50 * time.Millisecond) {
@@ -137,10 +137,12 @@ default = "deny"
 	}
 	check("after takeovers in quiet")
 	var sent, received uint64
-	sent, received = sendFlows(t, answers, outside, inside, rate, 4*sample, func() {
+	during := false
+	sent, received = sendFlows(t, answers, outside, inside, rate, 4*sample, func(sending func() bool) {
 		for range 5 {
 			takeOver()
 		}
+		during = sending()
 	})
 	check("after takeovers under load")
 	if got := have(); got != n {
@@ -154,7 +156,7 @@ default = "deny"
 		t.Errorf("%d of %d answers are lost during takeovers, and %d are counted", lost, sent, missed)
 	}
 	slices.Sort(blocked)
-	fmt.Printf("%d takeovers with %d connections (begun in %v), 5 of them under %.0f answers/s of connections at random: lost %d of %d (%d counted in rx_no_frame and rx_ring_full); all of %d before and afterwards arrive; blocked for %v to %v, median %v\n",
-		len(blocked), n, filled.Round(time.Second), rate, sent-received, sent, missed, 3*sample, blocked[0], blocked[len(blocked)-1], blocked[len(blocked)/2])
+	fmt.Printf("%d takeovers with %d connections (begun in %v), 5 of them under %.0f answers/s of connections at random (until the last: %v): lost %d of %d (%d counted in rx_no_frame and rx_ring_full); all of %d before and afterwards arrive; blocked for %v to %v, median %v\n",
+		len(blocked), n, filled.Round(time.Second), rate, during, sent-received, sent, missed, 3*sample, blocked[0], blocked[len(blocked)-1], blocked[len(blocked)/2])
 	b.checkClean(t)
 }

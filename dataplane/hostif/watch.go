@@ -33,7 +33,7 @@ func New(do func(func() error) error) *Watch {
 type Options struct {
 	// Want returns the host interfaces. It is called before each look.
 	Want func() []Want
-	// Apply gets the state whenever it is another one.
+	// Apply gets the first state that is whole, and whenever it is another one.
 	Apply func(*State)
 	// Failed gets what could not be done, whenever that is something else; nil when all is well again.
 	Failed func(error)
@@ -136,6 +136,7 @@ func (w *Watch) Run(stop <-chan struct{}, o Options) error {
 	}()
 	w.Look()
 	var last State
+	read := false
 	var failure string
 	for {
 		select {
@@ -157,7 +158,9 @@ func (w *Watch) Run(stop <-chan struct{}, o Options) error {
 			failure = text
 			o.Failed(err)
 		}
-		if (state.complete || len(wants) == 0) && !state.equal(&last) {
+		first := !read && state.complete
+		read = read || first
+		if (state.complete || len(wants) == 0) && (first || !state.equal(&last)) {
 			o.Apply(&state)
 			last = state
 		}

@@ -2,7 +2,9 @@ package port
 
 import (
 	"testing"
+	"time"
 
+	"github.com/weirswitch/weir/pipeline/clock"
 	"github.com/weirswitch/weir/pipeline/packet"
 )
 
@@ -112,6 +114,15 @@ func TestShape(t *testing.T) {
 	s.cache.Close()
 	if census := s.pool.Census(); s.pool.Free() != 512 || census.Faults != 0 {
 		t.Errorf("%+v", census)
+	}
+}
+
+// TestMonotonic: rates have the kernel's clock, which another process that takes over has, too, and not one that begins with the process.
+func TestMonotonic(t *testing.T) {
+	before := clock.Kernel.Monotonic()
+	now := monotonic()
+	if after, far := clock.Kernel.Monotonic(), int64(10*time.Second); now < before-far || now > after+far {
+		t.Errorf("%d ns, and the kernel has %d", now, before)
 	}
 }
 

@@ -281,10 +281,10 @@ func (m *Module) learn(e *event) {
 	m.fdb.put(e.key, entryValue(uint32(n), e.stamp))
 }
 
-// room reports whether an end can be learned: an underlay leads to it, and there is room in that half of the ends that is not for those that are named.
+// room reports whether an end can be learned: it is the address of a host, as a forged packet may come from any, an underlay leads to it, and there is room in that half of the ends that is not for those that are named.
 func (m *Module) room(a netip.Addr) bool {
 	_, _, ok := m.plan.route(a)
-	return ok && (m.knows(a) || len(m.numbers) < maxEnds && len(m.learned) < maxEnds/2)
+	return ok && isHost(a) && (m.knows(a) || len(m.numbers) < maxEnds && len(m.learned) < maxEnds/2)
 }
 
 func (m *Module) knows(a netip.Addr) bool {

@@ -74,6 +74,9 @@ func (m *Module) AppendState(dst []byte, _ []string) ([]byte, error) {
 	}
 	m.fdb.each(func(key, v uint64) {
 		port := int(key >> 48)
+		if int(valueEnd(v)) >= len(t.ends) { // the last ends of a configuration of before
+			return
+		}
 		if v&staticBit != 0 || port >= len(t.roles) || t.roles[port].kind != isTunnel {
 			return
 		}
@@ -219,6 +222,9 @@ func (m *Module) TakeState(state []byte, names []string, numbers map[string]uint
 		hops[i] = takenHop{port: r.port(names), confirmed: int64(r.uint64()), mac: r.mac(), addr: r.addr()}
 		if !hops[i].addr.IsValid() {
 			r.fail("a next hop without an address")
+		}
+		if hops[i].confirmed < 0 {
+			r.fail("a next hop that was confirmed at %d", hops[i].confirmed)
 		}
 	}
 	if n := len(r.state) / stationSize; n > maxTable {

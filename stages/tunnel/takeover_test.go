@@ -82,12 +82,48 @@ func learned(t testing.TB) *Module {
 	m.see(3, three, "198.51.100.3", 20)
 	m.see(3, one, "192.0.2.9", 20)
 	m.see(3, old, "192.0.2.9", 301)
+	for _, forged := range []string{"0.0.0.0", "224.0.0.1", "255.255.255.255"} { // sources that no host has: they teach nothing
+		m.see(3, 0x050000000002, forged, 0)
+	}
 	for addr, mac := range map[string]uint64{"192.0.2.2": 0x22, "198.51.100.3": 0xfe, "2001:db8::2": 0x62} {
 		h := m.hopTo(addr)
 		h.mac.Store(mac<<40 | 2 | macKnown)
 		h.confirmed.Store(clock.Kernel.TAI() - 1e9)
 	}
 	return m
+}
+
+// TestStateAfterReload: where a reload left a remote end out, and stations of a tunnel that learns are at it, the state is one that another process takes.
+func TestStateAfterReload(t *testing.T) {
+	remotes := func(all ...string) func(*Config) {
+		return func(c *Config) { c.Tunnels = []Tunnel{{Port: "v2", Kind: KindGeneve, VNI: 2, LearnRemotes: true, Remotes: all}} }
+	}
+	m := taken(t, "vm up v1 v2 e1", remotes("192.0.2.2", "192.0.2.3"))
+	m.see(3, one, "192.0.2.2", 0)
+	m.see(3, two, "192.0.2.3", 0)
+	c := m.config
+	remotes("192.0.2.2")(&c)
+	commit, err := m.Prepare(c, m.ports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit()
+	names := pipeline.PortNames(m.ports)
+	text, err := m.AppendState(nil, names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := map[string]uint16{}
+	for i, name := range names {
+		numbers[name] = uint16(i)
+	}
+	n := taken(t, "vm up v1 v2 e1", remotes("192.0.2.2"))
+	if err := n.TakeState(text, names, numbers); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.known(); len(got) != 1 || !got["v2 1 192.0.2.2 0"] {
+		t.Errorf("stations %v", got)
+	}
 }
 
 // TestState: stations pass with their ends and ages, and next hops with their MAC addresses, to a module whose ports have other numbers and whose ends have others; not what the new configuration
