@@ -115,7 +115,7 @@ func TestFig9And10Hold(t *testing.T) {
 //     admits 2 to 12 % more, as its limit lags.
 //   - ranks that q-max looks at. A maintenance passes twice over all entries, and 7/8 of the room at least has been filled since the one
 //     before, so an update costs 10 to 11.5 looks at gamma = 0.25, whatever chi is; no luck is in that.
-//   - memory. Both have 92 bytes for each entry they have room for, of which q-max has 25 % more, and as large an index here.
+//   - memory. A heap has 92 bytes for each entry, q-max 68 for each it has room for, which are 25 % more, and as large an index here.
 func TestFig11And12Hold(t *testing.T) {
 	const chi = 1600
 	trace := shortTrace(t, 150_000)

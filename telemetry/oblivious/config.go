@@ -139,7 +139,8 @@ func (c Config) capacity() int {
 	return c.Size + max(int(math.Ceil(gamma*float64(c.Size))), 1)
 }
 
-// Memory is how many bytes the tables of a sampler take: its entries with the room beyond Size, and the index of them.
+// Memory is how many bytes the tables of a sampler take: its entries with the room beyond Size, and the index of them, without the
+// 4 KiB in which q-max counts values.
 func (c Config) Memory() int {
 	const value, id, rest, free, cell, heapItem = 8, 8, 48, 4, 4, 24
 	n, slot := c.capacity(), value+id+rest+free
