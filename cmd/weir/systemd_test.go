@@ -428,7 +428,7 @@ func TestSystemdUpgrade(t *testing.T) {
 			b.exchange(t, 20)
 		}
 		v.config(t, append(slices.Clone(takeable), "[dataplane]", "[dataplane]\nrx_ring = 1024")...)
-		refused("another ring", "dataplane is ", "takeover refused, the switch goes on", "did not take the switch over from process "+strconv.Itoa(now.MainPID))
+		refused("another ring", "dataplane.rx_ring is 2048 there and 1024 here", "takeover refused, the switch goes on", "did not take the switch over from process "+strconv.Itoa(now.MainPID))
 		v.config(t, append(slices.Clone(takeable), `"patch"]`, `"patsch"]`)...)
 		refused("a mistyped file", "patsch")
 		v.config(t, takeable...)
