@@ -19,7 +19,9 @@ type line struct {
 	mu     sync.Mutex
 	moved  *sync.Cond // somebody left
 	places []*place
-	at     map[net.Conn]*place
+	// waiting is how many calls have been read and wait for their turn. Of a client that leaves earlier there is no call, and nothing to note.
+	waiting int
+	at      map[net.Conn]*place
 }
 
 // place is a connection's in the line, or outside of it.
@@ -92,9 +94,11 @@ func (p *place) leave() {
 func (p *place) wait() {
 	p.line.mu.Lock()
 	defer p.line.mu.Unlock()
+	p.line.waiting++
 	for p.in && p.line.before(p) {
 		p.line.moved.Wait()
 	}
+	p.line.waiting--
 }
 
 func (l *line) before(p *place) bool {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/weirswitch/weir/control/api"
-	"github.com/weirswitch/weir/internal/socket"
 )
 
 // orderedSwitch notes in which order it is changed. A change waits for hold, if that is set, behind signalling that it began.
@@ -109,10 +108,10 @@ func TestLeft(t *testing.T) {
 	}
 	first := set(t.Context(), "first")
 	<-o.began
-	// The second one waits behind the first, and leaves.
+	// The second one waits until the first is done, and leaves.
 	ctx, leave := context.WithCancel(t.Context())
 	second := set(ctx, "second")
-	for deadline := time.Now().Add(time.Minute); s.line.asked() < 2 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); s.line.calls() < 1 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	leave()
@@ -140,14 +139,9 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// asked counts the requests in the line that have begun to come.
-func (l *line) asked() (n int) {
+// calls counts the calls that wait for their turn.
+func (l *line) calls() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, p := range l.places {
-		if socket.Asked(p.conn) {
-			n++
-		}
-	}
-	return n
+	return l.waiting
 }
