@@ -96,7 +96,9 @@ func learned(t testing.TB) *Module {
 // TestStateAfterReload: where a reload left a remote end out, and stations of a tunnel that learns are at it, the state is one that another process takes.
 func TestStateAfterReload(t *testing.T) {
 	remotes := func(all ...string) func(*Config) {
-		return func(c *Config) { c.Tunnels = []Tunnel{{Port: "v2", Kind: KindGeneve, VNI: 2, LearnRemotes: true, Remotes: all}} }
+		return func(c *Config) {
+			c.Tunnels = []Tunnel{{Port: "v2", Kind: KindGeneve, VNI: 2, LearnRemotes: true, Remotes: all}}
+		}
 	}
 	m := taken(t, "vm up v1 v2 e1", remotes("192.0.2.2", "192.0.2.3"))
 	m.see(3, one, "192.0.2.2", 0)
