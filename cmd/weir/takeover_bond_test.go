@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -119,15 +118,7 @@ var bondDown = regexp.MustCompile(`warn\s+bond changed`)
 // of the switch at its far end do so. No packet is lost, none overtakes another one of its flow, and at neither end LACP, or the member that is used, is ever another one than
 // before. LACPDUs are received and sent as before. With two workers, packets pass from one to the other by rings.
 func TestTakeoverBond(t *testing.T) {
-	times := 2
-	if testing.Short() {
-		times = 1
-	}
-	if text := os.Getenv(takeoversVariable); text != "" {
-		var err error
-		times, err = strconv.Atoi(text)
-		must(t, err)
-	}
+	times := takeovers(t, 2, 1)
 	const lacp = "\"lacp\"\nlacp_rate = \"fast\""
 	for _, c := range []struct {
 		name, mode      string

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -173,27 +172,8 @@ func (c *callers) all(t *testing.T) {
 	}
 }
 
-// connections are those that conntrack counts, and its ports' counters.
-func (b *testbed) connections(t *testing.T) (n float64) {
-	t.Helper()
-	status, out, stderr := weir("ctl", "--socket", b.socket("s1"), "show", "telemetry", "--json")
-	if status != 0 {
-		t.Fatal(stderr)
-	}
-	var shown struct {
-		Metrics []struct {
-			Stage, Name string
-			Value       float64
-		}
-	}
-	must(t, json.Unmarshal([]byte(out), &shown))
-	for _, m := range shown.Metrics {
-		if m.Stage == "conntrack" && m.Name == "connections" {
-			n += m.Value
-		}
-	}
-	return n
-}
+// connections are those that conntrack counts.
+func (b *testbed) connections(t *testing.T) float64 { return b.metrics(t, "conntrack")["connections"] }
 
 // TestTakeoverConnections: processes take a router over from each other while TCP passes through source and destination translation, and connections
 // begin. No connection ends, none has another one's outside port, and the processes count the same connections.

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -124,15 +123,7 @@ func TestTakeoverHost(t *testing.T) {
 			t.Skip("BIRD is missing: apt-get install bird2")
 		}
 	}
-	times := 5
-	if testing.Short() {
-		times = 2
-	}
-	if text := os.Getenv(takeoversVariable); text != "" {
-		var err error
-		times, err = strconv.Atoi(text)
-		must(t, err)
-	}
+	times := takeovers(t, 5, 2)
 	for _, workers := range []int{1, 2} {
 		t.Run(fmt.Sprintf("%d workers", workers), func(t *testing.T) {
 			if testing.Short() && workers == 1 {

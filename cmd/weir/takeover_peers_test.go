@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -129,15 +128,7 @@ func (b *testbed) killedAt(t *testing.T, config string, p *process, at handover.
 // are counted. The switch has either role, rings are split and packed. There is a takeover before the peer has come, and the next peer connects to the last
 // process, and has a TCP connection pass through takeovers.
 func TestTakeoverPeers(t *testing.T) {
-	times := 5
-	if testing.Short() {
-		times = 2
-	}
-	if text := os.Getenv(takeoversVariable); text != "" {
-		var err error
-		times, err = strconv.Atoi(text)
-		must(t, err)
-	}
+	times := takeovers(t, 5, 2)
 	for _, c := range []peered{
 		{"vhost", "vhost", "server", "", ""},
 		{"vhost packed client", "vhost", "client", ",packed_vq=1,server=1", "rate_bits = 1_000_000_000\n"},

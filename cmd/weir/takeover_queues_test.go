@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -190,15 +188,7 @@ func (b *testbed) depths(t *testing.T) (depth map[string]uint64, dropped uint64)
 // packet that a queue took leaves once, in the order of its class, at the rate; what found no room is counted, and the counters of all processes add up. TCP passes
 // beside them. In the last takeover the classes are other ones.
 func TestTakeoverQueues(t *testing.T) {
-	times := 5
-	if testing.Short() {
-		times = 2
-	}
-	if text := os.Getenv(takeoversVariable); text != "" {
-		var err error
-		times, err = strconv.Atoi(text)
-		must(t, err)
-	}
+	times := takeovers(t, 5, 2)
 	for _, to := range []string{"p1", "host0"} { // a veth interface, and one of the host
 		t.Run(to, func(t *testing.T) { takeOverQueues(t, to, times) })
 	}

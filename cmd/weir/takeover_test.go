@@ -23,8 +23,22 @@ import (
 	"github.com/weirswitch/weir/internal/handover"
 )
 
-// takeoversVariable is how many takeovers follow each other in TestTakeover.
+// takeoversVariable is how many takeovers follow each other in tests of takeovers.
 const takeoversVariable = "WEIR_TAKEOVERS"
+
+// takeovers is how many takeovers follow each other in a test: by takeoversVariable, else so many, or few with -short.
+func takeovers(t *testing.T, many, few int) int {
+	t.Helper()
+	if text := os.Getenv(takeoversVariable); text != "" {
+		n, err := strconv.Atoi(text)
+		must(t, err)
+		return n
+	}
+	if testing.Short() {
+		return few
+	}
+	return many
+}
 
 // takeable edits the configuration of a switch that can be taken over.
 var takeable = []string{"[control]", "[control]\ntakeover = true"}

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -220,15 +219,7 @@ func (o *outer) end(t *testing.T) {
 // TestTakeoverTunnel: processes take a switch with tunnels over from each other, some of which are killed on the way, while numbered packets go to the kernel's vxlan device at a named remote end, and TCP to one at a
 // learned end. No packet is lost or flooded, flows keep their source ports, and no copy has another one's sequence number.
 func TestTakeoverTunnel(t *testing.T) {
-	times := 5
-	if testing.Short() {
-		times = 2
-	}
-	if text := os.Getenv(takeoversVariable); text != "" {
-		var err error
-		times, err = strconv.Atoi(text)
-		must(t, err)
-	}
+	times := takeovers(t, 5, 2)
 	for _, workers := range []int{1, 2} {
 		t.Run(fmt.Sprintf("%d workers", workers), func(t *testing.T) {
 			if testing.Short() && workers == 1 {
